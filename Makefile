@@ -18,7 +18,7 @@ ARNOLD_KILLS ?= 200
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test properties e2e launchers pages soak lint format bench site reference lock clean
+.PHONY: help demo test properties e2e launchers slurm pages soak lint format bench site reference lock clean
 
 help: ## show the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -37,6 +37,9 @@ e2e: $(STAMP) ## run the tests on a real Kubernetes control plane, which is buil
 
 launchers: $(STAMP) ## start jobs with Slurm, Open MPI and torchrun, where they are installed, and see which rank ran where
 	$(BIN)/python -m pytest -m launchers
+
+slurm: $(STAMP) ## start jobs with the Slurm of this machine, and with those in the chroots that ARNOLD_SLURM_ROOTS names
+	$(BIN)/python -m pytest -m launchers -n 0 -rs -v -k slurm
 
 pages: $(STAMP) ## show every HTML page, and pages of the site after `make site`, to axe-core in a browser, where Chromium and npm are installed
 	$(BIN)/python -m pytest -m accessibility

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from benchmarks import against_exact, every_level, flags, memory, proofs, scale, speed, startup, table1, whatif
@@ -16,6 +17,7 @@ from benchmarks.kubernetes.parts import add_kubernetes
 from benchmarks.realistic import add_realistic
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
+from benchmarks.slurm.parts import add_slurm
 from benchmarks.starts import add_starts
 from scheduler.placement.types import ALGORITHMS
 
@@ -65,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_scale(add)
     add_kubernetes(add)
+    add_slurm(add)
     add_gangs(add)
     _add_evidence(add)
     add_simulation(add)
@@ -122,6 +125,17 @@ def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
     command = add("collectives", _collectives, "faults in simulated collectives: seen and named how soon")
     command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
     command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
+
+    command = add(
+        "evidence", _evidence, "who is named as slow, faulty or hung, against known faults, beside other tools"
+    )
+    command.add_argument("--tables", nargs="+", default=list(EVIDENCE), choices=EVIDENCE, metavar="TABLE")
+    command.add_argument("--seeds", type=int, default=12, help="made cases of each kind and shape")
+    command.add_argument(
+        "--torch", metavar="PYTHON", help="an interpreter with PyTorch: its own runs, and its fr_trace"
+    )
+    command.add_argument("--runs", default="runs", help="folder of these runs, kept for the next time (default runs)")
+    command.add_argument("--public", action="store_true", help="also the public data in ARNOLD_DATA")
 
 
 def _add(
@@ -219,6 +233,15 @@ def _collectives(options: argparse.Namespace) -> str:
     )
 
 
+EVIDENCE = ("hangs",)
+"""The tables of ``evidence``, each a module of :mod:`benchmarks.evidence`."""
+
+
+def _evidence(options: argparse.Namespace) -> str:
+    modules = (import_module(f"benchmarks.evidence.{name}") for name in options.tables)
+    return "\n".join(module.table(options) for module in modules)
+
+
 def _several(options: argparse.Namespace) -> str:
     from benchmarks import several_jobs
 
@@ -260,6 +283,7 @@ QUICK = (
     ["table1", "--seconds", "5"],
     ["peers", "--cases", "6"],
     ["collectives", "--seeds", "2", "--windows", "10"],
+    ["evidence", "--seeds", "2"],
     ["cost", "--rounds", "5"],
     ["workload", "--seeds", "2"],
 )

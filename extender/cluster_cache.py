@@ -17,7 +17,7 @@ from extender.gangs.assembly import assemble
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang, GangKey, GangMember
 from extender.kubernetes_names import SCHEDULER
-from extender.objects import NamespaceObject, Owner
+from extender.objects import DisruptionBudget, NamespaceObject, Owner
 from extender.plans.definitions import Definitions
 from extender.plans.gang_history import GangHistory, GangPredictor
 from extender.plans.gang_plan import GangPlan, canonical_uid
@@ -67,10 +67,13 @@ class ClusterCache:
         self._sizes: dict[GangKey, int] = {}
         self._plans: dict[GangKey, GangPlan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
+        self._preemptors: dict[GangKey, GangKey] = {}  # of each gang that is stopped for another
         self._last_pod: dict[GangKey, Pod] = {}
         self._reservations: dict[ReservationKey, Reservation] = {}
+        self._budgets: dict[str, DisruptionBudget] = {}
         self._histories: dict[str, GangHistory] = {}
         self._predictor = GangPredictor()
+        self.budgets: Mapping[str, DisruptionBudget] = MappingProxyType(self._budgets)  # by UID
         self.pods: Mapping[str, Pod] = MappingProxyType(self._pods)  # by UID
         self.plans: Mapping[GangKey, GangPlan] = MappingProxyType(self._plans)
         self.reservations: Mapping[ReservationKey, Reservation] = MappingProxyType(self._reservations)
@@ -106,6 +109,19 @@ class ClusterCache:
         """Return the plan of a gang that has nodes."""
         plan = self._plans.get(key)
         return plan if plan is not None and plan.holding else None
+
+    def preemptor(self, key: GangKey) -> GangPlan | None:
+        """Return the plan of the gang for which another is being stopped."""
+        plan = self._plans.get(self._preemptors[key]) if key in self._preemptors else None
+        return plan if plan is not None and plan.preempting else None
+
+    def pods_on_nodes(self, names: Collection[str]) -> Mapping[str, Pod]:
+        """Return the pods on nodes, by UID, of gangs and single pods, named as in :attr:`GangPlan.victims`."""
+        keys = {GangKey(*name.split("/", 1)) for name in names}
+        gangs = [pod for key in keys if (gang := self.gang(key)) is not None for pod in gang.pods]
+        alone = {key for key in keys if key.name.startswith("pod/")}  # no gang has a slash in its name
+        single = (pod for pod in self._pods.values() if (pod.namespace, f"pod/{pod.name}") in alone) if alone else ()
+        return {pod.uid: pod for pod in (*gangs, *single) if pod.node is not None and not pod.terminal}
 
     def last_pod(self, key: GangKey) -> Pod | None:
         """Return of a gang with a plan the pod that went last, if none is left and that was seen."""
@@ -213,12 +229,15 @@ class ClusterCache:
                 self._ranks[uid] = (plan.key, rank)
         if old is None or old.promised != plan.promised:
             self.fleet.promise(plan.key, plan.promised)
+        self._note_victims(plan.key, () if old is None else old.victims, plan.victims)
         self.changed(plan.key)
 
     def drop_plan(self, key: GangKey) -> None:
         """Forget a plan, and its promises with it, but for the nodes of pods that were released to them."""
         self._last_pod.pop(key, None)
-        self._forget_ranks(self._plans.pop(key, None))
+        if (old := self._plans.pop(key, None)) is not None:
+            self._note_victims(key, old.victims, ())
+        self._forget_ranks(old)
         self._gangs.pop(key, None)
         self._note_pins(key)
         self.fleet.promise(key, ())
@@ -235,6 +254,23 @@ class ClusterCache:
         """Forget a reservation."""
         if self._reservations.pop(key, None) is not None:
             self.fleet.outdate()
+
+    def put_budget(self, budget: DisruptionBudget) -> None:
+        """Take up a disruption budget; budgets are followed where gangs preempt, and forbid nothing else."""
+        self._budgets[budget.metadata.uid] = budget
+
+    def drop_budget(self, uid: str) -> None:
+        """Forget one."""
+        self._budgets.pop(uid, None)
+
+    def unevictable(self, pods: Collection[Pod]) -> str:
+        """Return which disruption budget forbids to evict all of some pods together; empty = none does."""
+        for budget in self._budgets.values():
+            namespace, allowed = budget.metadata.namespace or "default", budget.status.disruptions_allowed
+            meant = sum(pod.namespace == namespace and budget.selects(pod) for pod in pods)
+            if meant > allowed:
+                return f"PodDisruptionBudget {namespace}/{budget.metadata.name} lets {allowed} of {meant} pods go"
+        return ""
 
     def put_history(self, history: GangHistory) -> None:
         """Take up what was read or written of the gangs that ended in a namespace."""
@@ -256,12 +292,25 @@ class ClusterCache:
             self._all_changed = True
         else:
             self._changed.add(key)
+            if key in self._preemptors:
+                self._changed.add(self._preemptors[key])
 
     def take_changed(self) -> AbstractSet[GangKey]:
         """Return the gangs that changed since this was last called."""
         taken = self._changed.union(self._plans, self._members) if self._all_changed else self._changed
         self._changed, self._all_changed = set(), False
         return taken
+
+    def _note_victims(self, key: GangKey, before: Collection[str], after: Collection[str]) -> None:
+        """Note who is stopped for a gang, and that it changed for these."""
+        for name in before:
+            victim = GangKey(*name.split("/", 1))
+            if self._preemptors.get(victim) == key:
+                del self._preemptors[victim]
+            self.changed(victim)
+        for name in after:
+            self._preemptors[GangKey(*name.split("/", 1))] = key
+            self.changed(GangKey(*name.split("/", 1)))
 
     def _node_of(self, uid: str) -> str | None:
         return None if (pod := self._pods.get(uid)) is None else pod.node

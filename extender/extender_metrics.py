@@ -55,6 +55,7 @@ class Metrics(Collector):
             "arnold_release_seconds", "Time of one release patch, waiting for its turn included", SLOW
         )
         self.writes = tallied("arnold_writes_total", "Writes to the API server", "kind", "outcome")
+        self.preemptions = tallied("arnold_preemptions_total", "Gangs for which others of lower priority were stopped")
         self.decide_seconds = timed("arnold_decide_seconds", "Time to decide what to do next, on the event loop", FAST)
 
     def wrote(self, kind: str, outcome: str, seconds: float) -> None:

@@ -24,7 +24,7 @@ from ground.errors import InvalidInput
 from scheduler.queue.fair_share import read_weight
 from topology.kubernetes.claim_table import ALLOCATION_KINDS
 from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object, OwnerReference
-from topology.kubernetes.pods import Pod, PodSpec
+from topology.kubernetes.pods import LabelSelector, Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
 
@@ -56,6 +56,17 @@ class ReplicatedJob(Object, frozen=True):
         """Pods of all its jobs that hold GPUs, or raise ``ValueError``: not a number of GPUs."""
         job = self.template.spec
         return self.replicas * (1 if job.parallelism is None else job.parallelism) if job.template.spec.gpus else 0
+
+
+class _RayGroup(Object, frozen=True):
+    replicas: int = 0
+    num_of_hosts: int = 1
+    suspend: bool = False
+    template: _PodTemplate = _PodTemplate()
+
+
+class _RayHead(Object, frozen=True):
+    template: _PodTemplate = _PodTemplate()
 
 
 class _GangPolicy(Object, frozen=True):
@@ -101,7 +112,8 @@ class OwnerSpec(Object, frozen=True):
     """What the makers of pods say about their number and their place, each kind in its own fields.
 
     Job: completions, parallelism, and what it bears of failures; JobSet: replicatedJobs; StatefulSet: replicas,
-    podManagementPolicy and template; native PodGroup: schedulingPolicy and schedulingConstraints; PodGroup of
+    podManagementPolicy and template; RayCluster: headGroupSpec and workerGroupSpecs; native PodGroup:
+    schedulingPolicy and schedulingConstraints; PodGroup of
     sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
     """
 
@@ -114,6 +126,8 @@ class OwnerSpec(Object, frozen=True):
     pod_management_policy: str = ""
     template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
     replicated_jobs: list[ReplicatedJob] | None = None
+    head_group_spec: _RayHead | None = None
+    worker_group_specs: list[_RayGroup] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
@@ -130,7 +144,7 @@ class OwnerStatus(Object, frozen=True):
 
 
 class Owner(Object, frozen=True):
-    """An object that says how many pods belong together: Job, JobSet, StatefulSet or a PodGroup of any API."""
+    """An object that says how many pods belong together: Job, JobSet, RayCluster, StatefulSet or a PodGroup."""
 
     kind: str = ""
     metadata: Metadata = Metadata()
@@ -160,6 +174,20 @@ class Owner(Object, frozen=True):
         return max(0, (6 if spec.backoff_limit is None else spec.backoff_limit) - self.status.failed)
 
     @property
+    def ray_pods(self) -> int | None:
+        """Pods of a RayCluster that hold GPUs; ``None`` = it is none, or claims them, or says no number of GPUs."""
+        spec = self.spec
+        groups = [
+            (group.template, group.replicas * group.num_of_hosts * (not group.suspend))
+            for group in spec.worker_group_specs or ()
+        ]
+        groups += [(spec.head_group_spec.template, 1)] if spec.head_group_spec is not None else []
+        with suppress(ValueError):
+            if not any(template.spec.resource_claims for template, _ in groups):
+                return sum(pods for template, pods in groups if template.spec.gpus) or None
+        return None
+
+    @property
     def without_gpus(self) -> bool:
         """Whether its template is known to ask for no GPUs."""
         template = self.spec.template
@@ -186,6 +214,26 @@ def _index_ranges(text: str) -> tuple[range, ...]:
     """Return the ranges of ``1,3-5``; what is none is passed over."""
     bounds = re.findall(r"\b([0-9]{1,9})(?:-([0-9]{1,9}))?\b", text)
     return tuple(range(int(first), int(last or first) + 1) for first, last in bounds)
+
+
+class _BudgetSpec(Object, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class _BudgetStatus(Object, frozen=True):
+    disruptions_allowed: int = 0
+
+
+class DisruptionBudget(Object, frozen=True):
+    """A PodDisruptionBudget: how many of the pods that it selects may be evicted now."""
+
+    metadata: Metadata = Metadata()
+    spec: _BudgetSpec = _BudgetSpec()
+    status: _BudgetStatus = _BudgetStatus()
+
+    def selects(self, pod: Pod) -> bool:
+        """Return whether a pod of its namespace is meant."""
+        return self.spec.selector is not None and self.spec.selector.selects(pod.labels)
 
 
 class NamespaceObject(Object, frozen=True):
@@ -252,7 +300,8 @@ def _one_copy(text: str) -> str:
 
 
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner, NamespaceObject, *ALLOCATION_KINDS)
+    kind: msgspec.json.Decoder(kind)
+    for kind in (Pod, NodeObject, Owner, NamespaceObject, DisruptionBudget, *ALLOCATION_KINDS)
 }
 
 
@@ -263,7 +312,7 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fix = "send the object as the API server writes it"
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
-    if isinstance(decoded, Pod | Owner | NamespaceObject):
+    if isinstance(decoded, Pod | Owner | NamespaceObject | DisruptionBudget):
         trim(decoded.metadata)
     if isinstance(decoded, Pod):
         for box in (*(decoded.spec.containers or ()), *(decoded.spec.init_containers or ())):
@@ -279,5 +328,6 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
 decode_pod = partial(_decode, kind=Pod)
 decode_node = partial(_decode, kind=NodeObject)
 decode_owner = partial(_decode, kind=Owner)
+decode_budget = partial(_decode, kind=DisruptionBudget)
 decode_namespace = partial(_decode, kind=NamespaceObject)
 decode_allocation = {kind.__name__: partial(_decode, kind=kind) for kind in ALLOCATION_KINDS}

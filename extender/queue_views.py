@@ -7,7 +7,7 @@ binding on.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +32,16 @@ from topology.kubernetes.pods import Pod
 def key_of_pod(pod: Pod) -> GangKey:
     """Return the key of a single pod; no gang has a slash in its name."""
     return GangKey(pod.namespace, f"pod/{pod.name}")
+
+
+def unevictable(state: ClusterCache) -> frozenset[GangKey]:
+    """Return the gangs and single pods on nodes that a disruption budget keeps from being evicted whole."""
+    pods: defaultdict[GangKey, list[Pod]] = defaultdict(list)
+    for uid, pod in state.pods.items() if state.budgets else ():
+        if pod.node is not None and not pod.terminal:
+            member = state.member(uid)
+            pods[key_of_pod(pod) if member is None else member.key].append(pod)
+    return frozenset(key for key, of_key in pods.items() if state.unevictable(of_key))
 
 
 def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
@@ -93,7 +103,9 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
             ends = inf if hints.seconds is None else started + hints.seconds
             key, priority, places = key_of_pod(pod), pod.spec.priority or 0, (rows[node],)
             stoppable = hints.preemptible and pod.spec.scheduler_name == SCHEDULER
-            yield RunningEntry(key, priority, stoppable, gpus, places, started, ends, pod.leaving)
+            # one of a DaemonSet, or of the node itself, comes again where it was
+            protected = hints.protected or (pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node"))
+            yield RunningEntry(key, priority, stoppable, gpus, places, started, ends, pod.leaving, protected)
 
 
 def _running_gang(
@@ -114,7 +126,7 @@ def _running_gang(
     seconds = gang.seconds if prediction is None else prediction.seconds
     ends = inf if seconds is None else started + seconds
     leaving = plan is None and all(pod.leaving for pod in bound)
-    return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
+    return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving, gang.protected)
 
 
 def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:

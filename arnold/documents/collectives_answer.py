@@ -33,6 +33,8 @@ class NamedCulprit(JsonRecord):
     """certain: the evidence leaves it alone; likely: it points there; possible: one of several."""
     factor: float | None
     """Times as long as usual that it takes; null = it has stopped."""
+    cause: str
+    """Its cause, where several ranks have stopped for different ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,8 @@ class CollectivesDocument(JsonRecord):
     verdict: str
     """The finding in words."""
     cause: str
-    """Cause of what came first: none, not-launched, not-transmitted, not-delivered, gpu-not-ready, crossed-order,
-    other-size, unreachable, no-record, late, slow-compute, slow-transfer, slow-gpu or unknown.
+    """Cause of what came first: none, not-launched, not-completed, not-transmitted, not-delivered, gpu-not-ready,
+    crossed-order, other-size, unreachable, no-record, late, slow-compute, slow-transfer, slow-gpu or unknown.
     """
     culprits: tuple[NamedCulprit, ...]
     """Ranks to blame, the surest first."""
@@ -157,6 +159,7 @@ def collectives_document(
                 node_of.get(culprit.member),
                 culprit.certainty,
                 culprit.factor,
+                culprit.cause or diagnosis.cause,
             )
             for culprit in diagnosis.culprits
         ),

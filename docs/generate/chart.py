@@ -29,7 +29,8 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
         (
             "--client-ca=/etc/arnold/tls/ca.crt\n",
             "--client-ca=/etc/arnold/tls/ca.crt\n            {{- with .Values.extender.extraArgs }}\n"
-            "            {{- toYaml . | nindent 12 }}\n            {{- end }}\n",
+            "            {{- toYaml . | nindent 12 }}\n            {{- end }}\n"
+            "            {{- if .Values.preemption }}\n            - --preemption=on\n            {{- end }}\n",
         ),
         (
             '            requests: {cpu: "1", memory: 1Gi}\n            limits: {memory: 2Gi}\n',
@@ -69,6 +70,7 @@ CONDITIONS: Mapping[str, str] = {
     "components/before-1.36/admission.yaml": '(semverCompare "<1.36-0" .Capabilities.KubeVersion.Version)',
     "components/all-gpu-pods/admission.yaml": ".Values.allGpuPods",
     "components/whole-node-pods/admission.yaml": ".Values.wholeNodePods",
+    "components/preemption/rbac.yaml": ".Values.preemption",
     "overlays/self-signed/certificates.yaml": '(eq .Values.certificates "self-signed")',
     "overlays/cert-manager/certificates.yaml": '(eq .Values.certificates "cert-manager")',
     "components/health/watch.yaml": ".Values.watch.enabled",
@@ -110,6 +112,8 @@ allGpuPods: false
 # Pods that take a whole node stand in the queue like gangs.
 wholeNodePods: false
 gpusOfNode: "8"
+# Gangs take the nodes of others of lower priority.
+preemption: false
 # ServiceMonitor, PrometheusRule and Grafana's dashboard; needs the definitions of the Prometheus Operator.
 monitoring: false
 # `arnold watch`: compares the nodes of each running gang by what Prometheus has of them, and annotates slow ones.

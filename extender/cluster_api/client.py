@@ -164,6 +164,7 @@ class Resource:
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace")
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
@@ -283,6 +284,13 @@ class ClusterApi:
     async def create(self, resource: Resource, document: Document, *, namespace: str = "") -> bytes:
         """Make an object, and return it, or raise ``Conflict``: it exists."""
         return await self._write("POST", resource.path(namespace=namespace), body=document)
+
+    async def evict(self, name: str, *, namespace: str, uid: str, dry_run: bool = False) -> None:
+        """Evict a pod of this UID, or see whether that could be, or raise ``Busy``: a disruption budget forbids it."""
+        options = {"preconditions": {"uid": uid}, "dryRun": ["All"] if dry_run else []}
+        about = {"name": name, "namespace": namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": about, "deleteOptions": options}
+        await self._write("POST", PODS.path(namespace=namespace, name=name, subresource="eviction"), body=body)
 
     async def replace(
         self, resource: Resource, name: str, document: Document, *, namespace: str = "", subresource: str = ""

@@ -8,6 +8,7 @@ looks at what *is* and takes the next step towards a gang that is whole on its p
     Released    no gate is left; the scheduler binds
     Bound       all pods are, or were, on their nodes; a pod that comes anew gets its rank's node
     Queued      for the reason Preempted: every pod that is on a node is evicted, then it waits as any other
+                with nodes and victims: those give back theirs, then it is Planned, and then all their pods are evicted
     Expired     time ran out before the first pod was bound: the nodes are given back, and taken again if they are free,
                 after a rest when kube-scheduler had tried the pods and found no node; behind those that wait then, or
                 while others have its nodes, it is Queued
@@ -20,7 +21,7 @@ made anew after that, as a pin cannot be taken off; while no other node can be h
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -55,7 +56,10 @@ from topology.kubernetes.objects import START_OF_TIME
 from topology.kubernetes.pods import RELEASED, Pod
 
 # Reasons of plans.
-PREEMPTED = "Preempted"  # its nodes were given back for another gang; as long as it says so, its pods are evicted
+PREEMPTED = "Preempted"  # its nodes were given back for an announced gang; as long as it says so, its pods are evicted
+# or for one of a higher priority, whose plan names it as a victim; as long as that has its nodes, its pods are evicted
+OUTRANKED = "PreemptedByPriority"
+PREEMPTING = "Preempting"  # it has its nodes as soon as others have left them
 LOST = "PlanLost"  # it has nodes for some pods only, and no plan said so
 TAKEN = "NodesTaken"  # its pods are pinned to the nodes that it gave back, and others have these now
 BEHIND = "BehindOthers"  # it has rested, and others that came before go first
@@ -81,7 +85,8 @@ def decide(
     for key in sorted({*state.plans, *state.gang_keys}) if keys is None else keys:
         gang, plan = state.gang(key), state.plans.get(key)
         estimate = None if gang is None else state.prediction(gang)
-        context = Context(key, state.fleet, state.plans, now, terms, decision, estimate, state.definitions)
+        victims = state.pods_on_nodes(plan.victims) if plan is not None and plan.preempting else {}
+        context = Context(key, state.fleet, state.plans, now, terms, decision, estimate, state.definitions, victims)
         ended = gang is None or gang.over
         if gang is not None and plan is not None and plan.holding and not ended:
             # or all pods of its plan have succeeded, though others that say they are of the gang have not
@@ -92,6 +97,10 @@ def decide(
                 pods = () if gang is None else (pod for pod in gang.pods if canonical_uid(pod.uid) in plan.rank_of_pod)
                 run = ended_run(plan, pods, state.last_pod(key), now)
                 context.do(*(() if run is None else (act.Learn(run),)), act.Forget(plan))
+        elif (preemptor := state.preemptor(key)) is not None:
+            decide_outranked(context, gang, plan, preemptor)
+        elif plan is not None and plan.preempting and not plan.holding:
+            decide_preempting(context, gang, plan, [name for name in plan.victims if holding(state.plans, name)])
         elif plan is not None and plan.holding and gang.preemptible and key in unwanted:
             context.give_back(plan, PlanPhase.QUEUED, PREEMPTED, unwanted[key])
         elif plan is not None and plan.holding:
@@ -142,6 +151,7 @@ class Context:
     decision: act.Decision
     estimate: Prediction | None = None  # how long the gang will run, as ended ones tell
     definitions: Definitions = field(default_factory=Definitions)  # of plans in the cluster
+    victims: Mapping[str, Pod] = field(default_factory=dict)  # by UID, pods on nodes of those that are stopped for it
 
     def do(self, *actions: act.Action) -> None:
         """Decide on actions, but for writes of which nothing would be kept that is not stored already."""
@@ -160,7 +170,7 @@ class Context:
         move, staying, lost_at = dict[int, str](), dict[int, str](), dict[int, datetime]()
         stuck = dict[int, tuple[Pod, str]]()
         pods = {place.rank: place.pod for place in progress.pods}
-        obstacles = Obstacles(self.fleet, progress.gang, progress.plan, self.now, self.terms.lost)
+        obstacles = Obstacles(self.fleet, progress.gang, progress.plan, self.now, self.terms.lost, self.victims)
         for ranks in progress.plan.ranks_by_node:
             if progress.bound.issuperset(ranks):
                 continue
@@ -214,11 +224,8 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
     released = [] if plan is None or plan.speaks_for_pods else _on_their_way(gang)
     if plan is not None and plan.expires is not None and plan.expires > context.now:
         context.decision.wake_by(plan.expires)
-    if plan is not None and plan.reason == PREEMPTED and gang.preemptible:
-        pinned = {pod.uid for pod in gang.needed_pods if pod.pin is not None and not pod.gated_by(GATE)}
-        if pods := [pod for pod in gang.needed_pods if pod.node is not None or pod.uid in pinned]:
-            context.do(*(act.Evict(pod, plan.message) for pod in pods))
-            return
+    if plan is not None and plan.reason == PREEMPTED and gang.preemptible and _evicts(context, gang, plan):
+        return
     # pods that wait behind our gate and behind another, a quota say: nodes would only lie idle
     gated = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
     gates = {gate.name: None for pod in gated for gate in pod.spec.scheduling_gates or () if gate.name != GATE}
@@ -246,6 +253,14 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
         context.decision.wake_by(plan.comes_again or context.now)
     elif not _take_again(context, gang, plan):
         context.decision.unplaced.append(context.key)
+
+
+def _evicts(context: Context, gang: Gang, plan: GangPlan) -> bool:
+    """Evict the pods of a gang that are on nodes or pinned to some, and return whether there are any."""
+    pinned = {pod.uid for pod in gang.needed_pods if pod.pin is not None and not pod.gated_by(GATE)}
+    pods = [pod for pod in gang.needed_pods if pod.node is not None or pod.uid in pinned]
+    context.do(*(act.Evict(pod, plan.message) for pod in pods))
+    return bool(pods)
 
 
 def _on_their_way(gang: Gang) -> list[Pod]:
@@ -414,6 +429,58 @@ def _sharings(context: Context, gang: Gang, nodes: Iterable[str | None]) -> list
     return [*(size // gpus for size in sorted(sizes) if gpus and size > gpus and size % gpus == 0), 1]
 
 
+# Gangs of which one takes the nodes of others
+
+
+def decide_outranked(context: Context, gang: Gang, plan: GangPlan | None, preemptor: GangPlan) -> None:
+    """Decide about a gang that is stopped for another: it is told, gives its nodes back, and goes when that has them.
+
+    Until then it runs, and no third can have them; when the other is gone before, it takes them again.
+    """
+    if plan is None or plan.reason != OUTRANKED or plan.holding:
+        why = f"{_makes_room(preemptor)}: evicted at {context.now:%Y-%m-%dT%H:%M:%SZ}"
+        context.give_back(plan or GangPlan(context.key), PlanPhase.QUEUED, OUTRANKED, why)
+    elif preemptor.holding:
+        _evicts(context, gang, plan)
+
+
+def decide_preempting(context: Context, gang: Gang, plan: GangPlan, holding: Sequence[str]) -> None:
+    """Decide about a gang that is to have nodes of others, of which some are promised them still: it waits for these.
+
+    When the gang, or one of its nodes, is not what it was, nobody has been evicted, and all have their nodes again.
+    """
+    progress = PlanProgress(gang, plan)
+    if not gang.complete or progress.strangers or _why_outdated(context, progress) or progress.started:
+        context.give_back(plan, PlanPhase.QUEUED, "GangChanged", "it is not what it was: nobody is stopped for it")
+    elif not holding:
+        if why := context.unfit_ranks(progress).why:
+            context.give_back(plan, PlanPhase.QUEUED, "NodeLost", f"{why}; planned anew")
+            return
+        new = plan.with_condition("Planned", True, PREEMPTING, plan.message, context.now)
+        context.do(act.Write(new.replace(phase=PlanPhase.PLANNED)))
+
+
+def holding(plans: Mapping[GangKey, GangPlan], name: str) -> bool:
+    """Return whether a gang of that name has nodes."""
+    plan = plans.get(GangKey(*name.split("/", 1)))
+    return plan is not None and plan.holding
+
+
+def _makes_room(plan: GangPlan) -> str:
+    return f"makes room for gang {plan.key}, of priority {plan.spec.priority}"
+
+
+def _cleared(context: Context, plan: GangPlan) -> bool:
+    """Evict what is left of the single pods on its nodes that are stopped for a gang; return whether all have left.
+
+    Gangs go whole: all their pods are leaving, wherever they are.
+    """
+    singles = [pod for pod in context.victims.values() if f"{pod.namespace}/pod/{pod.name}" in plan.victims]
+    context.do(*(act.Evict(pod, _makes_room(plan)) for pod in singles if not pod.leaving))
+    there = {*plan.node_names}
+    return not any(pod.node in there or not pod.leaving for pod in context.victims.values())
+
+
 # Gangs with nodes: pods are released, bound, made anew, moved, or late
 
 
@@ -450,15 +517,18 @@ def _shrunk(context: Context, progress: PlanProgress) -> GangPlan | None:
     """Return the plan of a gang that runs with fewer ranks, once none of the others has a pod; ``None`` = as it is."""
     gang, plan = progress.gang, progress.plan
     ranks = gang.size or 0
-    if (
-        not 0 < ranks < gang.planned == len(plan.nodes)
-        or any(gang.members[ranks:])
-        or not _only_resized(context, progress)
-    ):
+    if not 0 < ranks < gang.planned == len(plan.nodes) or not _only_resized(context, progress):
         return None
+    kept = [*range(ranks)]
+    if beyond := [member for member in gang.members[ranks:] if member is not None]:
+        # the last stay: those that several numbers put in order may go anywhere, and the others move up
+        kept = [rank for rank, member in enumerate(gang.members) if member is not None]
+        one_number = any(len(member.index or ()) < 2 for member in beyond)
+        if one_number or len(kept) != ranks or plan.ended or gang.done or plan.pods_per_node > 1:
+            return None
+    nodes, pods = (tuple(by_rank[rank] for rank in kept if by_rank) for by_rank in (plan.nodes, plan.pods))
     ended = tuple(rank for rank in plan.ended if rank < ranks)
-    smaller = plan.replace(nodes=plan.nodes[:ranks], pods=plan.pods[:ranks], ended=ended, spec=spec_of(gang, plan.spec))
-    return smaller.without_worth()
+    return plan.replace(nodes=nodes, pods=pods, ended=ended, spec=spec_of(gang, plan.spec)).without_worth()
 
 
 def _grown(context: Context, progress: PlanProgress) -> GangPlan | None:
@@ -485,6 +555,10 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
     # Ranks move off nodes that cannot be had, and nothing is released meanwhile.
     if unfit.move and not progress.started and plan.phase is PlanPhase.PLANNED:
         context.give_back(plan, PlanPhase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
+        return
+    if plan.preempting:
+        if _cleared(context, plan):
+            context.do(act.Write(context.renewed(plan, gang).replace(victims=())))
         return
     if any(place.rank in unfit.move for place in progress.pods):
         context.do(act.RepairAction(plan, nodes_of(plan, unfit.move), unfit.why))
@@ -802,6 +876,7 @@ class Obstacles:
     plan: GangPlan
     now: datetime
     lost: timedelta  # how long a node may be not Ready before it is lost
+    victims: Mapping[str, Pod] = field(default_factory=dict)  # by UID, pods of others that leave for the gang
 
     def at(self, node: str) -> tuple[str, datetime | None]:
         """Return why ranks not bound cannot have a node, empty = they can, and when a node not Ready will be lost."""
@@ -839,17 +914,18 @@ class Obstacles:
 
     @cached_property
     def _own_pods(self) -> defaultdict[str | None, list[str]]:
-        """UIDs of the gang's own pods, by node."""
+        """UIDs of the gang's own pods, and of those that leave for it, by node."""
         pods: defaultdict[str | None, list[str]] = defaultdict(list)
-        for pod in self.gang.pods:
+        for pod in (*self.gang.pods, *self.victims.values()):
             pods[pod.node].append(pod.uid)
         return pods
 
     @cached_property
     def _own_gpus(self) -> Counter[str]:
-        """GPUs that the gang's own pods hold, by node; those before the present ones among them."""
+        """GPUs of the gang's own pods, earlier ones among them, and of those that leave for it, by node."""
         held: Counter[str] = Counter()
-        for node, gpus in filter(None, (self.fleet.held.pods.get(pod.uid) for pod in self.gang.pods)):
+        uids = (*(pod.uid for pod in self.gang.pods), *self.victims)
+        for node, gpus in filter(None, map(self.fleet.held.pods.get, uids)):
             held[node] += gpus
         return held
 

@@ -19,8 +19,8 @@ from time import monotonic, perf_counter
 
 import numpy as np
 
-from extender.cluster_api.client import GANGPLANS, PODS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
-from extender.cluster_api.events import EventRecorder, Regarding
+from extender.cluster_api.client import PODS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
+from extender.cluster_api.events import Regarding
 from extender.controller import actions as act
 from extender.controller import pacing
 from extender.controller.decide import Obstacles, decide, nodes_of, spec_of
@@ -38,7 +38,6 @@ from extender.plans.gang_plan import (
     GangPlan,
     PlanPhase,
     PlanSpec,
-    object_name,
     uids_of,
     with_doubts,
 )
@@ -186,7 +185,7 @@ class GangController:
                 case act.Write(plan, _, notes, weigh):
                     plan = await self._planning.weighed(plan) if weigh else plan
                     if plan != self._state.plans.get(key):
-                        announce(events, await writer.write(plan), notes)
+                        self._shared.announce(await writer.write(plan), notes)
                 case act.RepairAction():
                     await self._planning.repair(action)
                 case act.Recreate(pod, why):
@@ -221,7 +220,11 @@ class GangController:
         notices = (writer.tell(action.pod, action.node) for action in actions if isinstance(action, act.NotifyPod))
         await self._together(key, "told", notices)
         evicted = [action for action in actions if isinstance(action, act.Evict)]
-        evictions = (writer.stop("evict", action.pod, action.why) for action in evicted)
+        for action in evicted:
+            if self._state.member(action.pod.uid) is None:  # a gang is told by its GangPlan
+                regarding = Regarding(PODS, action.pod.namespace, action.pod.name, action.pod.uid)
+                events.say(regarding, reason="Preempted", note=action.why, action="Preempt", kind="Warning")
+        evictions = (writer.evict(action.pod, action.why) for action in evicted)
         await self._together(key, "evicted", evictions)
 
     async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
@@ -404,7 +407,7 @@ class Planning:
                             logger.info("stopped: it %s", why, extra={"gang": str(victim)})
                             self.stop(victim, why)
                         try:
-                            await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
+                            await asyncio.gather(*(self.shared.writer.evict(pod, why) for pod in stopping.pods))
                         except ArnoldError as error:
                             failed(key, error)
                             outcomes.add(PlanningOutcome.NOTHING)
@@ -502,7 +505,7 @@ class Planning:
 
     async def _write(self, plan: GangPlan, *events: act.EventNote) -> None:
         self._told[plan.key] = monotonic()
-        announce(self.shared.events, await self.shared.writer.write(plan), events)
+        self.shared.announce(await self.shared.writer.write(plan), events)
 
 
 def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: datetime) -> GangPlan:
@@ -526,13 +529,6 @@ def _gist(plan: GangPlan) -> tuple[object, ...]:
     doubts = (plan.condition(kind) for kind in (HINTS_READ, CHECKED))
     words = (condition and (condition.status, condition.message) for condition in doubts)
     return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, *words
-
-
-def announce(recorder: EventRecorder, plan: GangPlan, events: Sequence[act.EventNote]) -> None:
-    """Post events about a plan."""
-    regarding = Regarding(GANGPLANS, plan.key.namespace, object_name(plan.key), plan.uid)
-    for event in events:
-        recorder.say(regarding, reason=event.reason, note=event.note, kind=event.kind)
 
 
 @dataclass(eq=False)

@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from time import monotonic
 
 from extender.cluster_api.client import Conflict
 from extender.controller import pacing
+from extender.controller.actions import EventNote
+from extender.controller.decide import PREEMPTING
 from extender.controller.store import Dependencies
 from extender.gangs.types import GangKey
-from extender.planner.outlook import outlook, outlook_question
+from extender.kubernetes_names import HISTORY_KIND, KIND
+from extender.planner.outlook import OutlookQuestion, outlook, outlook_question
+from extender.planner.question import NotAsked, question_of, without
+from extender.planner.solve import answer_to
 from extender.plans.gang_plan import NO_PLAN, GangPlan, PlanPhase
-from extender.queue_views import waiting_gang
-from ground.errors import ArnoldError
+from extender.queue_views import FleetState, key_of_pod, waiting_gang
+from extender.texts import clip
+from ground.errors import ArnoldError, few
+from ground.quantities import plural
+from scheduler.queue.dispatch import live_candidate
+from scheduler.start_times import StopProposal
 
 logger = logging.getLogger(__name__)
 REST = 9.0  # a question is followed by a pause so many times as long
 MOST = 100  # gangs that are told, the first in the queue: with a second for each the last hears after minutes
 TRIES = 5  # times that a sentence is to be written while another task writes about the gang
+HOUR = timedelta(hours=1)  # in which preemptions are counted
 _FIX = "\nTo fix:"
 
 
@@ -38,6 +49,9 @@ class Outlooks:
     _reasons: dict[GangKey, str] = field(default_factory=dict)  # why each gang waits, as the solver has said
     _sentences: dict[GangKey, str] = field(default_factory=dict)
     _asked: dict[GangKey, float] = field(default_factory=dict)  # when it was found out, on the steady clock
+    _spared: dict[GangKey, float] = field(
+        default_factory=dict
+    )  # victims that cannot go, until when, on the steady clock
     _telling: asyncio.Task[None] | None = None
     _next: float = 0.0  # when to look again, on the steady clock
 
@@ -101,9 +115,19 @@ class Outlooks:
 
     async def _ask(self, key: GangKey) -> None:
         state, self._asked[key] = self.shared.state, monotonic()
-        gang = state.gang(key)
-        question = None if gang is None else outlook_question(state, gang, self.shared.now(), self.shared.policy)
-        sentence = "" if question is None else await asyncio.to_thread(outlook, question)
+        gang, question, sentence = state.gang(key), None, ""
+        self._spared = {other: until for other, until in self._spared.items() if until > monotonic()}
+        if gang is not None:
+            preempts = self.shared.preemption != "off"
+            question = outlook_question(
+                state, gang, self.shared.now(), self.shared.policy, preempts=preempts, spared=self._spared
+            )
+        if question is not None:
+            acts = self.shared.preemption == "on"
+            sentence, stopping = await asyncio.to_thread(outlook, question, *((self.shared.limits,) * acts))
+            if stopping is not None and acts:
+                kept_from_it = await self._preempt(question, stopping)
+                sentence += f", but {kept_from_it}" if kept_from_it else ""
         if key not in self._reasons or sentence == self._sentences.get(key, ""):
             return
         before, self._sentences[key] = self._message(key), sentence
@@ -121,3 +145,64 @@ class Outlooks:
                     await self.shared.writer.write(plan.replace(message=self._message(key)))
                     return
             await asyncio.sleep(pacing.AGAIN)
+
+    async def _preempt(self, question: OutlookQuestion, stopping: StopProposal) -> str:
+        """Have others stopped for a gang, and return what keeps it from that; empty = nothing, its plan says who goes.
+
+        Whom is proved, nobody forbids it, and it is counted, before the plan says so: what follows is decided from that
+        alone (:mod:`extender.controller.decide`).
+        """
+        shared, state, key, now = self.shared, self.shared.state, question.key, self.shared.now()
+        lacking = state.definitions.lacking
+        recent = sum(len(history.preemptions_since(now - HOUR)) for history in state.histories.values())
+        if question.ahead:
+            return f"others come before it: {plural(question.ahead, 'gang')}"
+        if question.evicted:
+            return "pods that were evicted have not left yet"
+        if stopping.status != "optimal":
+            return "it was not proved in time that nothing less would do"
+        if recent >= shared.preemptions_per_hour:
+            return f"within an hour there were {plural(recent, 'preemption')}, as many as --preemptions-per-hour allows"
+        if "status.victims" in lacking.get(KIND, ()) or "spec.preemptions" in lacking.get(HISTORY_KIND, ()):
+            return "the definitions of GangPlan and GangHistory in the cluster cannot keep that"
+        with self.claim(key) as free:
+            gang, names = state.gang(key), {job.name for job in stopping.jobs}
+            if not free or gang is None or not gang.complete:
+                await asyncio.sleep(pacing.AGAIN)
+                self._asked.pop(key, None)
+                return ""
+            async with shared.solver:
+                fleet = FleetState(state, now)
+                asked = question_of(state, gang, now, live_candidate(shared.policy, waiting_gang(state, gang), fleet))
+                asked = without(state, asked, [entry for entry in fleet.running if str(entry.key) in names])
+                answer = await shared.ask(answer_to, asked, what="preempt", fits=lambda answer: answer.placed)
+                if isinstance(asked, NotAsked) or asked.stopping is None or not answer.placed:
+                    return answer.plan.message
+                going = asked.stopping.holding(answer.plan.node_names)
+                victims = (*going.gangs, *map(key_of_pod, going.pods))
+                told = few(map(str, victims))
+                pods = [pod for pod in state.pods_on_nodes([*map(str, victims)]).values() if not pod.leaving]
+                if forbidden := state.unevictable(pods):
+                    self._spare(key, victims[-1:])  # each by itself could go
+                    return forbidden
+                tries = await asyncio.gather(*map(shared.writer.could_evict, pods), return_exceptions=True)
+                refused = [(pod, error) for pod, error in zip(pods, tries, strict=True) if error is not None]
+                if refused:
+                    members = ((state.member(pod.uid), pod) for pod, _ in refused)
+                    self._spare(key, [key_of_pod(pod) if member is None else member.key for member, pod in members])
+                    return clip(str(refused[0][1]))
+                await shared.writer.preempts(key, now)
+                message = f"has its nodes as soon as others have left them, which are stopped for it: {told}"
+                plan = answer.plan.replace(phase=PlanPhase.QUEUED, reason=PREEMPTING, message=message)
+                plan = plan.replace(victims=tuple(map(str, victims)), expires=None)
+                plan = plan.with_condition("Planned", False, PREEMPTING, message, now)
+                stored = await shared.writer.write(plan)
+        shared.metrics.preemptions.inc()
+        shared.announce(stored, (EventNote(PREEMPTING, message),))
+        logger.info("preempts %s", told, extra={"gang": str(key)})
+        return ""
+
+    def _spare(self, key: GangKey, victims: Iterable[GangKey]) -> None:
+        """Ask once more about a gang, without some that cannot be stopped for a while."""
+        self._spared |= dict.fromkeys(victims, monotonic() + pacing.REMIND)
+        self._asked.pop(key, None)

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from extender.cluster_api.flow import Backoff
 
 if TYPE_CHECKING:  # the options of the extender are read from here: its help waits for no numpy
     from extender.gangs.types import Gang, GangKey
+
+Preemption = Literal["off", "advise", "on"]
+"""Whether gangs take the nodes of others of lower priority, or are only told whose they could."""
 
 PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
 SHARE = 0.5  # part of its time that the event loop thinks at the most, but for

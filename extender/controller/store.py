@@ -21,14 +21,14 @@ import msgspec
 
 from extender.cluster_api import client
 from extender.cluster_api.client import ClusterApi, ClusterError, Conflict, Document, NotFound, PatchFailed
-from extender.cluster_api.events import EventRecorder
+from extender.cluster_api.events import EventRecorder, Regarding
 from extender.cluster_cache import ClusterCache
-from extender.controller.actions import release_patch
-from extender.controller.pacing import Timeouts
+from extender.controller.actions import EventNote, release_patch
+from extender.controller.pacing import Preemption, Timeouts
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import HISTORY_NAME, PLANNED
-from extender.objects import DISRUPTED, NamespaceObject, Owner, decode_pod
+from extender.objects import DISRUPTED, DisruptionBudget, NamespaceObject, Owner, decode_pod
 from extender.plans.custom_resource import StoredObject
 from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan, object_name
@@ -120,6 +120,9 @@ class Stores:
         self.reservations = ObjectStore[Reservation](
             cache.put_reservation, cache.drop_reservation, lambda reserved: _our_identity(reserved, reserved.key.name)
         )
+        self.budgets = ObjectStore[DisruptionBudget](
+            cache.put_budget, cache.drop_budget, lambda budget: _identity(budget.metadata, budget.metadata.uid)
+        )
         self.histories = ObjectStore[GangHistory](
             cache.put_history,
             cache.drop_history,
@@ -175,6 +178,7 @@ class Writer:
     for_plans: ClusterApi  # writes plans, which do not wait for the pods of other gangs
     leads: Callable[[], bool]  # whether this replica leads, at this very moment
     metrics: Metrics
+    evicts: bool = False  # whether pods go by the Eviction API, which heeds disruption budgets
     # held while a history is written: of gangs that end together each adds to what the one before has written
     _learning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -214,6 +218,22 @@ class Writer:
             await self._set_condition(pod, DISRUPTED, reason, why)
             await self.for_pods.delete(client.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
+    async def evict(self, pod: Pod, why: str) -> None:
+        """Evict a pod, or raise ``Busy``: a disruption budget forbids it for now.
+
+        Where gangs do not preempt, the API server lets us delete pods alone that say they may be stopped.
+        """
+        if not self.evicts:
+            await self.stop("evict", pod, why)
+            return
+        with suppress(NotFound, Conflict), self._counted("evict"):
+            await self.for_pods.evict(pod.name, namespace=pod.namespace, uid=pod.uid)
+
+    async def could_evict(self, pod: Pod) -> None:
+        """See whether a pod can be evicted now, or raise ``Refused``: it cannot."""
+        with suppress(NotFound, Conflict), self._counted("evict-dry-run"):
+            await self.for_pods.evict(pod.name, namespace=pod.namespace, uid=pod.uid, dry_run=True)
+
     async def reserve(self, reservation: Reservation) -> None:
         """Write the status of a reservation, or raise ``Conflict``: it was written since it was read."""
         name, namespace = reservation.key.name, reservation.key.namespace
@@ -225,20 +245,26 @@ class Writer:
 
     async def learn(self, run: EndedRun) -> None:
         """Add a gang that ended to the history of its namespace, or raise ``Conflict``: another replica writes it."""
-        namespace = run.key.namespace
+        await self._remember(run.key.namespace, lambda history: history.learnt(run))
+
+    async def preempts(self, key: GangKey, now: datetime) -> None:
+        """Add a preemption to the history of a gang's namespace, or raise ``Conflict``: another replica writes it."""
+        await self._remember(key.namespace, lambda history: history.preempted(now.replace(microsecond=0)))
+
+    async def _remember(self, namespace: str, more: Callable[[GangHistory], GangHistory]) -> None:
         async with self._learning:
             cached = self.state.histories.get(namespace)
-            if cached is not None and cached.learnt(run) is cached:
+            if cached is not None and more(cached) is cached:
                 return
             with self._counted("history"):
                 before = cached or GangHistory(namespace=namespace)
                 try:
-                    raw = await self._write_history(before.learnt(run))
+                    raw = await self._write_history(more(before))
                 except Conflict:
                     # The watch is behind, or what is there could not be read.
                     raw = await self.for_plans.get(client.HISTORIES, HISTORY_NAME, namespace=namespace)
                     before = decode_history(raw)
-                    if (after := before.learnt(run)) is not before:
+                    if (after := more(before)) is not before:
                         self._check()
                         raw = await self._write_history(after)
             self.stores.histories.wrote(decode_history(raw), new=cached is None)
@@ -365,6 +391,8 @@ class Dependencies:
     policy: QueuePolicy  # the order of gangs that wait
     limits: Limits
     terms: Timeouts
+    preemption: Preemption = "advise"
+    preemptions_per_hour: int = 10
     leads: Callable[[], bool]  # whether this replica leads, at this very moment
     synced: Callable[[], bool]  # whether the cache holds the cluster
     now: Callable[[], datetime] = field(default=partial(datetime.now, UTC))
@@ -375,6 +403,12 @@ class Dependencies:
     def active(self) -> bool:
         """Whether this replica may decide now."""
         return self.leads() and self.synced()
+
+    def announce(self, plan: GangPlan, notes: Iterable[EventNote]) -> None:
+        """Post events about a plan."""
+        regarding = Regarding(client.GANGPLANS, plan.key.namespace, object_name(plan.key), plan.uid)
+        for note in notes:
+            self.events.say(regarding, reason=note.reason, note=note.note, kind=note.kind)
 
     async def ask(self, solve: Callable[[Q, Limits], A], question: Q, *, what: str, fits: Callable[[A], bool]) -> A:
         """Ask the solver, in a thread, and count in metrics whether the answer is what was asked for."""

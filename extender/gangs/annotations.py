@@ -233,6 +233,7 @@ class Hints:
 
     seconds: float | None = None
     preemptible: bool = False
+    protected: bool = False  # whether one of them says that it may not be stopped, for whatever priority
     doubts: tuple[InvalidGang, ...] = ()
 
 
@@ -258,11 +259,11 @@ def _understood(texts: tuple[tuple[str, str], ...]) -> Hints:
             seconds = max(seconds or 0.0, parse_duration(text))
         except InvalidGang as error:
             doubts.append(error)
-    fix = 'write "true" on all pods that may be stopped, or leave it out'
+    fix = 'write "true" on all pods that may be stopped, "false" on those that may not, or leave it out'
     for text in (text for text in preemptible if text not in ("", "true", "false")):
         what = "is neither true nor false"
         doubts.append(_unreadable(text, what, reason="BadPreemptible", where=keys.PREEMPTIBLE, fix=fix))
-    return Hints(seconds, preemptible.keys() == {"true"}, tuple(doubts))
+    return Hints(seconds, preemptible.keys() == {"true"}, "false" in preemptible, tuple(doubts))
 
 
 def parse_duration(text: str) -> float:

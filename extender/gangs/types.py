@@ -130,6 +130,7 @@ class Gang:
     created: datetime = START_OF_TIME  # creation of the oldest of its pods
     seconds: float | None = None  # expected to run at most so long; None = not known
     preemptible: bool = False
+    protected: bool = False  # one of its pods says that it may not be stopped, for whatever priority
     # hints of its pods that cannot be read; they place nothing, so they are no problem
     doubts: tuple[InvalidGang, ...] = ()
     unchecked: str = ""  # what its pods ask for that no plan looks at, one sentence; empty = nothing

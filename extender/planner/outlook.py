@@ -1,32 +1,39 @@
 """What a gang that waits may hope for: when it starts, and who would have to be stopped so that it starts now.
 
 Both are what ``arnold explain --when`` and ``--stop`` say (:mod:`scheduler.start_times`), of the nodes that its pods
-can use.  Pods say how long they run at most, or ended gangs tell it; of others no end is known.  Those that wait before
-it are counted, and not foreseen.
+can use and that are reserved for nobody else.  Pods say how long they run at most, or ended gangs tell it; of others no
+end is known.  Those that wait before it are counted, and not foreseen.  Whoever has a lower priority may be stopped,
+unless it says that it may not (``arnold.dev/preemptible: "false"``), and for a gang that preempts at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import ceil, inf
 
 from extender.cluster_cache import ClusterCache
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import EXPECTED_DURATION
+from extender.objects import DISRUPTED
 from extender.planner.question import Asked, question_of
 from extender.plans.gang_plan import PlanPhase
-from extender.queue_views import FleetState, waiting_gang
+from extender.queue_views import FleetState, unevictable, waiting_gang
 from extender.texts import clip
 from ground.errors import ArnoldError, few
 from ground.quantities import HOUR, MINUTE, plural
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.queue.dispatch import live_candidate
 from scheduler.queue.policy import QueuePolicy
 from scheduler.start_times import StartTimes, StopProposal, start_times, whom_to_stop
 from scheduler.work_clock import on_clock
+from topology.cluster import Cluster
+from topology.kubernetes.objects import instant
+from topology.kubernetes.pods import Pod
 from topology.running_jobs import LiveJob
 
+LATE = timedelta(seconds=60)  # after the end of its grace a pod that is not gone is taken to stay
 BUDGET = 0.5  # seconds for one gang: it is for people, and planning has the processor
 _LIMITS = Limits(seconds=0.2, workers=1, told="placement")
 
@@ -38,52 +45,83 @@ class OutlookQuestion:
     key: GangKey
     priority: int
     asked: Asked
-    running: tuple[LiveJob, ...]  # on the nodes that the gang could use
+    cluster: Cluster  # of these nodes those that are not reserved for others
+    running: tuple[LiveJob, ...]  # on these
+    stops: bool  # whether it is asked who could be stopped
+    evicted: bool  # whether pods that were evicted from these nodes are about to leave them
     ahead: int  # gangs that wait and come before it
     now: datetime
 
 
-def outlook_question(state: ClusterCache, gang: Gang, now: datetime, policy: QueuePolicy) -> OutlookQuestion | None:
-    """Return what to ask about a complete gang without nodes; ``None`` = the solver cannot be asked about it."""
-    asked = question_of(state, gang, now)
-    if not isinstance(asked, Asked):
+def outlook_question(
+    state: ClusterCache,
+    gang: Gang,
+    now: datetime,
+    policy: QueuePolicy,
+    *,
+    preempts: bool,
+    spared: Collection[GangKey] = (),
+) -> OutlookQuestion | None:
+    """Return what to ask about a complete gang without nodes; ``None`` = the solver cannot be asked about it.
+
+    :param preempts: whether others of lower priority may be stopped for it.
+    :param spared: those that are not to be stopped for now, beside those that disruption budgets keep.
+    """
+    fleet_state, waits = FleetState(state, now), waiting_gang(state, gang)
+    asked = question_of(state, gang, now, live_candidate(policy, waits, fleet_state))
+    if not isinstance(asked, Asked) or (cluster := asked.unreserved) is None:
         return None
-    hosts, running = asked.table.hosts, []
-    for entry in FleetState(state, now).running:
-        nodes = tuple(name for row in entry.places if (name := hosts[row].name) in asked.cluster.index_of)
-        if nodes and isinstance(entry.key, GangKey):
+    hosts, running, spared = asked.table.hosts, [], unevictable(state).union(spared)
+    for entry in fleet_state.running:
+        nodes = tuple(name for row in entry.places if (name := hosts[row].name) in cluster.index_of)
+        if nodes:
             ends = None if entry.ends == inf else entry.ends
             job = LiveJob(
-                str(entry.key), nodes, "", gpus=entry.gpus, priority=entry.priority, preemptible=entry.preemptible,
+                str(entry.key), nodes, "", gpus=entry.gpus, priority=entry.priority,
+                preemptible=not entry.protected and entry.key not in spared,
                 started=entry.started, ends=ends, ends_by="" if ends is None else "time limit",
             )  # fmt: skip
             running.append(job)
-    place, ahead = policy.rank(waiting_gang(state, gang)), 0
+    place, ahead = policy.rank(waits), 0
     for plan in state.plans.values():
         other = state.gang(plan.key) if plan.phase is PlanPhase.QUEUED and plan.key != gang.key else None
         if other is not None and other.complete and plan.would_fit_if_empty is not False:
             ahead += policy.rank(waiting_gang(state, other)) < place
-    return OutlookQuestion(gang.key, gang.priority, asked, tuple(running), ahead, now)
+    preempts = preempts and all(pod.spec.preemption_policy != "Never" for pod in gang.needed_pods)
+    evicted = any(pod.node in cluster.index_of and _being_evicted(pod, now) for pod in state.pods.values())
+    return OutlookQuestion(gang.key, gang.priority, asked, cluster, tuple(running), preempts, evicted, ahead, now)
 
 
-def outlook(question: OutlookQuestion) -> str:
+def _being_evicted(pod: Pod, now: datetime) -> bool:
+    disrupted = any(found.type == DISRUPTED and found.status == "True" for found in pod.status.conditions or ())
+    return disrupted and pod.leaving and now < instant(pod.metadata.deletion_timestamp) + LATE
+
+
+def outlook(question: OutlookQuestion, stopping_limits: Limits = _LIMITS) -> tuple[str, StopProposal | None]:
     """Return when the gang starts, and whom to stop so that it does now, in a sentence; empty = there is room for it.
+
+    Beside it whom to stop, where that is asked and makes room; for that there may be more time.
 
     It takes :data:`BUDGET` seconds, and some fractions that end what was begun.
     """
-    cluster, job, now = question.asked.cluster, question.asked.job.replace(images=()), question.now.timestamp()
+    cluster, job, now = question.cluster, question.asked.job.replace(images=()), question.now.timestamp()
     solver = ALGORITHMS.load("exact")
     try:
         with on_clock("wall", BUDGET):
             starts = start_times(cluster, job, question.running, now=now, solver=solver, limits=_LIMITS)
-            stopping = whom_to_stop(
-                cluster, job, question.running, now=now, solver=solver, limits=_LIMITS, priority=question.priority
-            )
+        stopping, priority = None, question.priority
+        with on_clock("wall", max(BUDGET, stopping_limits.seconds)):
+            if question.stops:
+                stopping = whom_to_stop(
+                    cluster, job, question.running, now=now, solver=solver, limits=stopping_limits, priority=priority
+                )
     except ArnoldError:
-        return ""
+        return "", None
     if starts.earliest <= now and starts.now.evaluation is not None:
-        return ""
-    return "; ".join(filter(None, (_when(starts, question, now), _stop(stopping, question))))
+        return "", None
+    if stopping is not None and (not stopping.jobs or stopping.outcome.evaluation is None):
+        stopping = None
+    return "; ".join(filter(None, (_when(starts, question, now), _stop(stopping, question)))), stopping
 
 
 def _when(starts: StartTimes, question: OutlookQuestion, now: float) -> str:
@@ -105,8 +143,8 @@ def _when(starts: StartTimes, question: OutlookQuestion, now: float) -> str:
     return f"starts{span}{when}{others}"
 
 
-def _stop(stopping: StopProposal, question: OutlookQuestion) -> str:
-    if not stopping.jobs or stopping.outcome.evaluation is None:
+def _stop(stopping: StopProposal | None, question: OutlookQuestion) -> str:
+    if stopping is None:
         return ""
     told = {
         other.name: f" ({plural(len(other.nodes), 'node')}, priority {other.priority or 0:g})"

@@ -103,6 +103,18 @@ class Asked:
         if not self.case.offers:
             yield self.cluster.with_busy(range(len(self.cluster)))
 
+    @property
+    def unreserved(self) -> Cluster | None:
+        """The nodes of which nothing is to be left to others in the last attempt, whoever is on them; ``None`` = no
+        such.
+        """
+        if not self.case.offers:
+            return None
+        if (keep := self.case.offers[-1]) is None:
+            return self.cluster
+        rows = np.flatnonzero((self.rows >= 0) & (keep[self.rows] == 0)).astype(np.int32)
+        return self.cluster.subset(rows) if len(rows) else None
+
 
 Question = Asked | NotAsked
 

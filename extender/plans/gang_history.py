@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate
 from math import log
@@ -21,7 +22,7 @@ import msgspec
 
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GROUP, HISTORY_KIND, HISTORY_NAME, VERSION
-from extender.plans.custom_resource import StoredObject, StoredPart, written
+from extender.plans.custom_resource import Instant, StoredObject, StoredPart, written
 from extender.plans.gang_plan import GangPlan, canonical_uid
 from extender.texts import clip
 from ground.errors import InvalidInput
@@ -78,6 +79,15 @@ class GangHistory(StoredPart, frozen=True, kw_only=True):
     resource_version: str = ""
     kinds: tuple[AlikeGangs, ...] = written(())  # that of which a gang ended last comes last
     counted: tuple[str, ...] = written(())  # UIDs of the plans that were counted last, in the form of canonical_uid
+    preemptions: tuple[Instant, ...] = ()  # when its gangs took the nodes of others, within an hour before the last
+
+    def preempted(self, at: datetime) -> GangHistory:
+        """Return the history with one more preemption."""
+        return self.replace(preemptions=(*self.preemptions_since(at - timedelta(hours=1)), at))
+
+    def preemptions_since(self, begin: datetime) -> tuple[datetime, ...]:
+        """Return when its gangs took the nodes of others after a moment."""
+        return tuple(at for at in self.preemptions if at > begin)
 
     def learnt(self, run: EndedRun) -> GangHistory:
         """Return the history with one more gang; itself, if that was counted before."""
@@ -120,7 +130,7 @@ def _check(history: GangHistory, name: str) -> None:
     """Raise ``ValueError`` for what :meth:`GangHistory.learnt` never makes: a forged one must not reach the queue."""
     if name != HISTORY_NAME:
         raise ValueError(f"it is not called {HISTORY_NAME}")
-    if len(history.kinds) > MOST_KINDS or len(history.counted) > MOST_COUNTED:
+    if len(history.kinds) > MOST_KINDS or max(len(history.counted), len(history.preemptions)) > MOST_COUNTED:
         raise ValueError("it is too long")
     for kind in history.kinds:
         sums, most = kind.run_times, log(LONGEST)

@@ -173,6 +173,9 @@ class GangPlan(CustomResource, frozen=True):
     expiries: int = 0  # times in a row that its time ran out with no pod bound, kube-scheduler having refused them
     comes_again: Instant | None = None  # after such an expiry, when it stands in the queue again, as if it came then
     would_fit_if_empty: bool | None = None  # of a queued gang; None = not known
+    # gangs and pods, as NAMESPACE/NAME and NAMESPACE/pod/NAME, that are stopped so that it has its nodes, until they
+    # have left these; before the plan promises its nodes, those of victims are promised to these still
+    victims: tuple[str, ...] = ()
     # how long it will run, as gangs tell that ended before it came; None = its pods say it, or too few have ended
     estimate: Prediction | None = None
 
@@ -180,6 +183,11 @@ class GangPlan(CustomResource, frozen=True):
     def holding(self) -> bool:
         """Whether the nodes are promised to the gang."""
         return self.phase in HOLDING and bool(self.nodes)
+
+    @property
+    def preempting(self) -> bool:
+        """Whether others are being stopped for it."""
+        return bool(self.victims and self.nodes) and (self.holding or self.phase is PlanPhase.QUEUED)
 
     @property
     def speaks_for_pods(self) -> bool:
@@ -257,7 +265,7 @@ class GangPlan(CustomResource, frozen=True):
 
     def without_nodes(self) -> Self:
         """Return the plan of a gang that has no nodes."""
-        return self.without_worth().replace(nodes=(), pods=(), pods_per_node=1, ended=())
+        return self.without_worth().replace(nodes=(), pods=(), pods_per_node=1, ended=(), victims=())
 
     def resting(self, now: datetime) -> bool:
         """Return whether the gang is not to be planned yet, as its pods were refused on their nodes."""

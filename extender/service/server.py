@@ -41,7 +41,7 @@ from extender.controller.reservations import ReservationController
 from extender.controller.store import Dependencies, Stores, Writer, decode_own_plan
 from extender.extender_metrics import Metrics
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GANG_SIZE, GATE, PARALLELISM, SCHEDULER
-from extender.objects import decode_allocation, decode_namespace, decode_node, decode_owner, decode_pod
+from extender.objects import decode_allocation, decode_budget, decode_namespace, decode_node, decode_owner, decode_pod
 from extender.plans.definitions import OPENAPI, read_definitions
 from extender.plans.gang_history import decode_history
 from extender.plans.reservation import decode_reservation
@@ -112,7 +112,9 @@ class _Process:
                 identity=settings.identity,
                 changed=changed.set,
             )
-            reflectors = make_reflectors(api, stores, changed=changed.set, sharing=self.policy.sharing)
+            reflectors = make_reflectors(
+                api, stores, changed=changed.set, sharing=self.policy.sharing, evicts=settings.preemption == "on"
+            )
             readiness = Readiness(reflectors, clock=monotonic)
             metrics = Metrics(
                 plans=state.plans.values,
@@ -124,8 +126,9 @@ class _Process:
             )
             for_plans = api.lane(rate=200, parallel=8)
             writer = Writer(
-                state=state, stores=stores, for_pods=api, for_plans=for_plans, leads=election.leads, metrics=metrics
-            )
+                state=state, stores=stores, for_pods=api, for_plans=for_plans, leads=election.leads, metrics=metrics,
+                evicts=settings.preemption == "on",
+            )  # fmt: skip
             bind, lost = timedelta(seconds=settings.bind_timeout), timedelta(seconds=settings.lost_after)
             shared = Dependencies(
                 state=state,
@@ -135,6 +138,8 @@ class _Process:
                 policy=self.policy,
                 limits=Limits(seconds=settings.time_limit, workers=settings.workers, told="placement"),
                 terms=Timeouts(bind=bind, lost=lost),
+                preemption=settings.preemption,
+                preemptions_per_hour=settings.preemptions_per_hour,
                 leads=election.leads,
                 synced=readiness.synced,
             )
@@ -252,6 +257,7 @@ OWNERS = (
     Resource("batch", "v1", "jobs", "Job"),
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    Resource("ray.io", "v1", "rayclusters", "RayCluster"),
     # Native groups are alpha, and each release has had its own version.
     Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
     Resource("scheduling.k8s.io", "v1alpha3", "podgroups", "PodGroup"),
@@ -262,16 +268,18 @@ OWNERS = (
 
 
 def make_reflectors(
-    api: ClusterApi, stores: Stores, *, changed: Callable[[], None], sharing: bool
+    api: ClusterApi, stores: Stores, *, changed: Callable[[], None], sharing: bool, evicts: bool = False
 ) -> list[Reflector[Any]]:
     """Return what keeps each kind in the cache up to date.
 
     :param sharing: whether the queue policy asks for the weights of namespaces.
+    :param evicts: whether gangs preempt, so that disruption budgets matter.
     """
     follow, missed = partial(Reflector[Any], api, changed=changed), ", so that GPUs by ResourceClaim are not counted"
     decoders = [(kind, decode_allocation[kind.kind]) for kind in client.ALLOCATION]
     return [
         *([follow(client.NAMESPACES, decode=decode_namespace, sink=stores.namespaces)] if sharing else ()),
+        *([follow(client.BUDGETS, decode=decode_budget, sink=stores.budgets)] if evicts else ()),
         follow(client.NODES, decode=decode_node, sink=stores.nodes),
         *(follow(kind, decode=decode_owner, sink=stores.owners(), optional=True) for kind in OWNERS),
         *(follow(kind, decode=of, sink=stores.allocation(), optional=True, missed=missed) for kind, of in decoders),

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Interval
 
-from extender.controller.pacing import Timeouts
+from extender.controller.pacing import Preemption, Timeouts
 from ground.errors import InvalidInput
 from topology.node_gpus import GPU_CLASSES
 
@@ -75,6 +75,10 @@ class ServeOptions:
     """Threads that a solver may use."""
     queue: str = field(default="priority-age", metadata={"option": "--policy", "metavar": "NAME"})
     """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."""
+    preemption: Preemption = "advise"
+    """Whether the first gang of the queue takes the nodes of lower priorities: off, advise (told whose) or on."""
+    preemptions_per_hour: Annotated[int, Ge(0)] = field(default=10, metadata={"metavar": "N"})
+    """How often an hour gangs take the nodes of others, at most."""
     rate: Annotated[float, Gt(0)] = field(default=1000.0, metadata={"option": "--write-rate", "metavar": "N/s"})
     """Writes to the API server a second, at most."""
     drain_timeout: Annotated[float, Gt(0)] = field(default=10.0, metadata=SECONDS)

@@ -399,6 +399,7 @@ Certainty = Literal["certain", "likely", "possible"]
 Cause = Literal[
     "none",
     "not-launched",
+    "not-completed",
     "not-transmitted",
     "not-delivered",
     "gpu-not-ready",
@@ -416,6 +417,7 @@ Cause = Literal[
 CAUSES: dict[Cause, str] = {
     "none": "nothing is wrong",
     "not-launched": "it never launched a collective that its whole group waits for",
+    "not-completed": "it stands in a collective that the others of its group have completed: its GPU, or its network",
     "not-transmitted": "data are ready and not transmitted: the sender's network card, or a receiver without room",
     "not-delivered": "data are transmitted and not delivered: the receiver's network card, or the way to it",
     "gpu-not-ready": "its GPU has all it needs and makes nothing ready",
@@ -431,6 +433,8 @@ CAUSES: dict[Cause, str] = {
 }
 
 PROGRAM: tuple[Cause, ...] = ("crossed-order", "other-size")  # Causes that are mistakes of the program, no node's
+EACH: tuple[Cause, ...] = ("not-launched", "not-completed", "no-record", "unreachable")
+"""Causes of which each suspect is one by itself, whatever others are."""
 
 MOST_NAMES = 4  # That a sentence has; of the others it says how many
 DOUBT = {"certain": "", "likely": "likely ", "possible": "possibly "}
@@ -451,6 +455,7 @@ class Culprit:
     member: int
     certainty: Certainty
     factor: float | None = None  # by how much it is slow; None = it has stopped
+    cause: Cause | None = None  # None = that of the diagnosis
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,16 +531,32 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
         )
     roots = find_roots(snapshot)
     diagnosis = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
-    if diagnosis.culprits:
+    if diagnosis.cause in EACH:
+        for root in roots[1:]:
+            also = _from_root(base, snapshot, root)
+            known = {culprit.member for culprit in diagnosis.culprits}
+            if also.cause in EACH:
+                groups = tuple(dict.fromkeys((*diagnosis.groups, *also.groups)))
+                diagnosis = replace(
+                    diagnosis,
+                    culprits=(*diagnosis.culprits, *(c for c in also.culprits if c.member not in known)),
+                    groups=groups,
+                    victims=tuple(sorted({*diagnosis.victims, *also.victims} - {*groups})),
+                )
+        if len(diagnosis.culprits) > 1:
+            culprits = tuple(
+                replace(c, certainty="likely") if c.certainty == "certain" else c for c in diagnosis.culprits
+            )
+            diagnosis = replace(diagnosis, culprits=culprits)
+    if undecided := sorted(snapshot.undecided):
+        names = _few([snapshot.members[member].label for member in undecided])
+        note = f"others wait for {names}, whose transfers are not recorded: one may wait for another, or for a dead one"
+        diagnosis = replace(diagnosis, notes=(*diagnosis.notes, note))
+    if diagnosis.culprits or not snapshot.missing:
         return diagnosis
     # A file that is missing among those of the others is evidence: a process that dies writes none.  It is never
-    # certain, as files get lost, and says nothing where half of the members or more have none.
-    silent = sorted(snapshot.unseen)
-    if diagnosis.groups:
-        members = {member for group in diagnosis.groups for member in snapshot.groups[group].members}
-        silent = [member for member in silent if member in members]
-    if not silent or 2 * len(snapshot.unseen) >= len(snapshot.members):
-        return diagnosis
+    # certain, as files get lost.
+    silent = sorted(snapshot.missing)
     certainty = _certainty(silent, snapshot.unseen, unique=len(silent) == 1)
     return replace(
         diagnosis,
@@ -604,11 +625,13 @@ def _from_root(
     doubtful = snapshot.unseen | (frozenset() if recording is None else recording.tainted)
     sure = snapshot.settled and root.kind not in PROGRAM
     certainty = _certainty(suspects, doubtful, unique=len(suspects) == 1, sure=sure)
+    if certainty == "possible" and root.kind in ("not-launched", "not-completed"):
+        certainty = "likely"
     return replace(
         base,
         status="failure",
         cause=cause,
-        culprits=tuple(Culprit(member, certainty) for member in suspects),
+        culprits=tuple(Culprit(member, certainty, cause=cause) for member in suspects),
         groups=tuple(stall.group for stall in root.stalls),
         victims=root.victims,
         since=stall.since,
@@ -638,9 +661,8 @@ def verdict(diagnosis: Diagnosis) -> str:
     where = f", first in {_few([diagnosis.all_groups[g].name for g in diagnosis.groups])}" if diagnosis.groups else ""
     if not diagnosis.culprits:
         return f"{what}{where}; no rank can be named: {blame_sentence(diagnosis)}"
-    names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits], last=" or ")
-    if diagnosis.cause == "unreachable":
-        names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits])
+    last = " and " if diagnosis.cause in EACH and diagnosis.certainty != "possible" else " or "
+    names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits], last=last)
     if not diagnosis.settled:
         return f"{what}{where}: {DOUBT[diagnosis.certainty or 'possible']}{names}, as {blame_sentence(diagnosis)}"
     return f"{what}{where}; to blame is {DOUBT[diagnosis.certainty or 'possible']}{names}: {blame_sentence(diagnosis)}"

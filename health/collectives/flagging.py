@@ -20,6 +20,7 @@ SOURCE = "collectives"
 HOLD = timedelta(hours=24)  # How long a flag holds: long enough to look at the node, and not for ever if nobody does
 KINDS: dict[Cause, FlagKind] = {
     "not-launched": "degraded",
+    "not-completed": "degraded",
     "not-transmitted": "faulty",
     "not-delivered": "faulty",
     "gpu-not-ready": "faulty",

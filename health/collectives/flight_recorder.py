@@ -28,7 +28,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
+from itertools import takewhile
+from math import inf, prod
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -55,6 +57,9 @@ _RANK = re.compile(r"(\d+)(?:\.json)?$")
 _SAME_INPUT = re.compile(r"_?(?:all_?)?reduce.*|gather", re.IGNORECASE)
 _SAME_OUTPUT = re.compile(r"_?all_?gather.*|_?broadcast.*|scatter", re.IGNORECASE)
 
+# Operations that are over nowhere before every member has taken part
+_OF_ALL = re.compile(r".*?(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier).*", re.IGNORECASE)
+
 
 class GroupKey(NamedTuple):
     """What tells a process group from all others."""
@@ -64,6 +69,7 @@ class GroupKey(NamedTuple):
 
 
 Pair = tuple[GroupKey, int, int]  # Group, the rank that sends, the rank that receives; global ranks
+NOBODY = -1  # In place of the rank at the other end, where a transfer does not name it
 
 
 class Entry(NamedTuple):
@@ -78,6 +84,7 @@ class Entry(NamedTuple):
     since: float  # when it was enqueued, seconds since 1970
     number: int  # counts collectives and transfers of the group; -1 = unknown
     size: str  # what all members must give alike: "16 Float"; empty = nothing, or unknown
+    order: int  # place among all that its rank enqueued
 
 
 @dataclass
@@ -92,9 +99,13 @@ class Dump:
     unnamed: Counter[str] = field(default_factory=Counter)  # transfers that do not name both their ranks -> how many
     # backends of which it was seen here that operations begin or end: what has not ended is under way
     timed: set[str] = field(default_factory=set)
+    mixed: set[GroupKey] = field(default_factory=set)  # groups with transfers
     lost: bool = False  # whether older entries have been overwritten, or left out when they were over
+    empty: bool = False  # whether nothing at all is recorded, not even what pg_status counts: the recorder was off
     # the recorder is that of TorchComms, which numbers the operations of all groups in one series
     one_series: bool = False
+    # what pg_status says of a group: the last operation completed and the last enqueued, as the recorder counts
+    progress: dict[GroupKey, tuple[int, int]] = field(default_factory=dict)
 
 
 def read_dump(source: Source) -> Dump:
@@ -118,12 +129,13 @@ def read_dump(source: Source) -> Dump:
         reader = _Entries(dump, document.get("pg_status"))
         for i, entry in enumerate(entries):
             try:
-                reader.take(entry)
+                reader.take(entry, i)
             except BadRow as bad:
                 raise BadRow(f"entry {i}: {bad.reason}") from None
         reader.finish()
         first = entries[0].get("record_id") if entries else 0
         dump.lost = type(first) is int and first > 0
+        dump.empty = not entries and not document.get("pg_status")
     except BadRow as bad:
         fix = "get the dump again: as JSON, or its pickle converted where it was written by flight_recorder_to_json.py"
         raise InvalidInput(bad.message, where=source.name, fix=fix) from None
@@ -163,11 +175,11 @@ class _Entries:
         self._status = {number: _progress(of_group) for number, of_group in statuses.items()}
         self._known = {key.name: key for key in dump.groups}
         self._complete = bool(dump.groups) and "" not in self._known  # whether every group must be recorded
-        self._progress: dict[GroupKey, tuple[int, int]] = {}  # number last completed, last enqueued; -1 = none
-        self._mixed: set[GroupKey] = set()  # groups with transfers
+        self._numbers: dict[GroupKey, str] = {}  # what pg_status calls a group
+        self._mixed = dump.mixed
         self._of_comms = True  # whether all groups so far are described by their backend
 
-    def take(self, entry: Any) -> None:
+    def take(self, entry: Any, order: int) -> None:
         """Add one entry; raise :class:`BadRow` where it cannot be used."""
         if not isinstance(entry, dict):
             raise BadRow("is not an object")
@@ -200,9 +212,12 @@ class _Entries:
             since=integer(entry, "time_created_ns") * 1e-9,
             number=number if type(number) is int else -1,
             size=_size(entry, what),
+            order=order,
         )
-        done, started, last = self._status.get(str(entry.get("pg_id")), (-1, -1, -1))
-        self._progress[key] = (done, last)
+        number_of_group = str(entry.get("pg_id"))
+        done, started, last = self._status.get(number_of_group, (-1, -1, -1))
+        self._dump.progress[key] = (done, last)
+        self._numbers[key] = number_of_group
         if state != "scheduled" or started >= 0:
             self._dump.timed.add(made.backend)
         transfer = _TRANSFER.fullmatch(what)
@@ -213,8 +228,7 @@ class _Entries:
         pair = None if transfer is None else _pair(key, transfer, self._dump.rank)
         if pair is None:
             self._dump.unnamed[op] += 1
-        else:
-            self._dump.transfers[pair].append(made)
+        self._dump.transfers[pair or (key, self._dump.rank, NOBODY)].append(made)
 
     def finish(self) -> None:
         """Note of each operation whether it is over, by what is known when all have been taken."""
@@ -227,7 +241,7 @@ class _Entries:
             last_number[key] = max(last_number[key], *(entry.number for entry in mine))
             last_seq[key] = max(last_seq[key], *(entry.seq for entry in mine))
         for key, mine in lists:
-            done, last = self._progress[key]
+            done, last = dump.progress[key]
             by_number = last >= 0 and last == last_number[key]
             by_seq = key not in self._mixed and last == last_seq[key]
             all_over = 0 <= done == last and (by_number or key not in self._mixed)
@@ -245,6 +259,18 @@ class _Entries:
                 mine[i] = entry._replace(completed=over, retired=entry.retired and not over)
                 if counted:
                     dump.timed.add(entry.backend)
+            if any(0 <= entry.seq < entry.number for entry in mine if entry.backend == GLOO):
+                dump.mixed.add(key)  # transfers that gloo counts and does not record
+        # pg_status counts groups in the order in which they were made, as their names do
+        names = [key for key in dump.groups if key.name.isdecimal()]
+        if len(names) == len(dump.groups) == len(self._status) and all(number.isdecimal() for number in self._status):
+            in_order = dict(
+                zip(sorted(names, key=lambda key: int(key.name)), sorted(self._status, key=int), strict=True)
+            )
+            if all(in_order[key] == number for key, number in self._numbers.items()):
+                for key, number in in_order.items():
+                    done, _, last = self._status[number]
+                    dump.progress.setdefault(key, (done, last))
 
 
 def _size(entry: Row, what: str) -> str:
@@ -412,13 +438,6 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     return snapshot, (*(f"left out {error.where}: {error.message}" for error in refused), *notes)
 
 
-class _Stuck(NamedTuple):
-    """The first operation of a group that is not over."""
-
-    seq: int
-    standing: set[int]  # ranks that are in it
-
-
 class _Job:
     """The dumps of a job, by rank."""
 
@@ -428,6 +447,8 @@ class _Job:
         # groups and their titles
         titles = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
         ranks = {*self._dumps, *(rank for key in titles for rank in key.ranks)}
+        if any(key.name and not key.ranks for key in titles):
+            ranks.update(range(max(ranks)))  # ranks are counted from 0
         groups: dict[GroupKey, str] = {}
         for key, desc in titles.items():
             if not key.name:
@@ -441,6 +462,9 @@ class _Job:
                 group = GroupKey(key.name, tuple(sorted(members or {dump.rank for dump in users})))
                 for dump in users:
                     dump.collectives[group] = dump.collectives.pop(key)
+                    dump.progress[group] = dump.progress.pop(key)
+                    if key in dump.mixed:
+                        dump.mixed.add(group)
                 if members is None:
                     self._notes.append(
                         f"which ranks are in the group {key.name!r:.60} is not recorded: those that used it are taken"
@@ -449,14 +473,41 @@ class _Job:
                 title += f" of rank {key.ranks[0]}"
             groups[group] = title
         self._groups = groups
-        self._index = {
-            rank: i for i, rank in enumerate(sorted({*dumps, *(r for key in self._groups for r in key.ranks)}))
-        }
+        self._index = {rank: i for i, rank in enumerate(sorted(ranks))}
         self._untimed: set[str] = set()
         self._overwritten = 0
         self._stalls: list[Stall] = []
         self._mismatches: list[Mismatch] = []
         self._timed_out = False
+        self._mixed = {key for dump in dumps.values() for key in dump.mixed}
+        for dump in dumps.values():
+            for key, mine in dump.collectives.items() if dump.one_series else ():
+                dump.collectives[key] = [entry._replace(seq=i) for i, entry in enumerate(mine)]
+        self._fronts = {rank: self._front(rank, dump) for rank, dump in dumps.items()}
+        # who took part in what others have completed, and does not know that it is over, stands there
+        for key in self._groups:
+            reached = self._reached(key)
+            for rank, (done, _) in reached.items():
+                over = max((other for member, (other, _) in reached.items() if member != rank), default=-1)
+                mine = dumps[rank].collectives.get(key, [])
+                held = [e.order for e in mine if done < e.seq <= over and _OF_ALL.fullmatch(e.op)]
+                if held and self._sees(rank, mine) and held[-1] >= min(self._fronts[rank]):
+                    self._fronts[rank] = frozenset(held[-1:])
+
+    def _front(self, rank: int, dump: Dump) -> frozenset[int]:
+        """Return where a rank stands: the first of all operations that it has not completed, of any group; and
+        the transfers that follow it at once where it is one, as these run together.
+        """
+        waits = sorted(
+            (entry.order, is_transfer)
+            for is_transfer, lists in ((False, dump.collectives), (True, dump.transfers))
+            for mine in lists.values()
+            if self._sees(rank, mine)
+            for entry in _open(mine)
+        )
+        if not waits or not waits[0][1]:
+            return frozenset(order for order, _ in waits[:1])
+        return frozenset(order for order, _ in takewhile(itemgetter(1), waits))
 
     def snapshot(self) -> tuple[Snapshot, list[str]]:
         """Return the job at the moment of the dumps, and what limits it."""
@@ -472,8 +523,9 @@ class _Job:
         for (key, source, target), entries in sorted(pairs.items()):
             stall = self._of_pair(len(groups), (key, source, target), entries)
             if stall is not None:
-                name = f"{key.name} {source}->{target}"
-                groups.append(RankGroup(name, "pp", (self._index[source], self._index[target])))
+                ends = [rank for rank in (source, target) if rank != NOBODY]
+                name = f"{key.name} {'->'.join(map(str, ends))}"
+                groups.append(RankGroup(name, "pp", tuple(self._index[rank] for rank in ends)))
                 self._stalls.append(stall)
         unseen = frozenset(i for rank, i in self._index.items() if rank not in self._dumps)
         notes = self._notes
@@ -498,8 +550,24 @@ class _Job:
             )
         if len(self._stalls) > len(self._mismatches) and not self._timed_out:
             notes.append("no operation has timed out: the dumps may show a healthy job at work")
-        stalls, mismatches = tuple(self._stalls), tuple(self._mismatches)
-        return Snapshot(members, tuple(groups), stalls, mismatches, settled=self._timed_out, unseen=unseen), notes
+        # gloo records no transfers, and whoever lost a peer has given up and stands nowhere
+        backends: dict[GroupKey, set[str]] = defaultdict(set)
+        for dump in self._dumps.values():
+            for key, mine in dump.collectives.items():
+                backends[key] |= {entry.backend for entry in mine}
+        of_gloo = [key for key in self._groups if backends[key] == {GLOO}]
+        unrecorded = [frozenset(self._index[rank] for rank in key.ranks) for key in of_gloo if key in self._mixed]
+        if unseen and of_gloo:
+            unrecorded.append(frozenset(self._index.values()))
+        return Snapshot(
+            members,
+            tuple(groups),
+            tuple(self._stalls),
+            tuple(self._mismatches),
+            settled=self._timed_out,
+            unseen=unseen,
+            unrecorded=tuple(unrecorded),
+        ), notes
 
     def _look_at_group(self, number: int, title: str, key: GroupKey) -> None:
         """Note the first collective of a group that a rank enqueued and that is not over, or that ranks differ in."""
@@ -510,14 +578,21 @@ class _Job:
         if not any(entries.values()):
             return
         self._overwritten += len(gone)
-        if any(self._dumps[rank].one_series for rank in entries):
-            if any(self._dumps[rank].lost for rank in entries):
-                self._overwritten += len(entries) - 1
-                return
-            entries = {rank: [e._replace(seq=i) for i, e in enumerate(mine)] for rank, mine in entries.items()}
-        stuck = self._stuck(entries)
+        if any(self._dumps[rank].one_series for rank in entries) and any(self._dumps[rank].lost for rank in entries):
+            self._overwritten += len(entries) - 1
+            return
+        open_ = [(entry, rank) for rank, mine in entries.items() if self._sees(rank, mine) for entry in _open(mine)]
+        standing: dict[int, set[int]] = defaultdict(set)  # number -> the ranks that stand in it
+        for entry, rank in open_:
+            if entry.order in self._fronts[rank]:
+                standing[entry.seq].add(rank)
+        first = min((entry.seq for entry, _ in open_), default=None)
+        self._timed_out |= any(entry.retired for entry, _ in open_)
+        if first is None:
+            standing = self._ahead(entries)
+            first = min(standing, default=None)
         for odd in differing(entries):
-            if stuck is not None and odd.seq > stuck.seq:
+            if first is not None and odd.seq > first:
                 break
             went_on = ", and it is over" if odd.over else ""
             ranks_of: dict[str, list[int]] = defaultdict(list)
@@ -531,70 +606,117 @@ class _Job:
             self._notes.append(f"in {title}, number {odd.seq}: {', '.join(calls)}{went_on}")
             if not odd.over:
                 at = {rank for rank, mine in entries.items() if any(e.seq == odd.seq and not e.seen for e in mine)}
-                self._stall(number, entries, _Stuck(odd.seq, at), odd)
+                others = tuple((self._index[rank], what) for rank, what in odd.others.items())
+                self._mismatches.append(Mismatch(number, odd.seq, odd.op, others, odd.kind))
+                stall = self._stall(number, key, entries, odd.seq, at.union(*standing.values()))
+                self._stalls.append(replace(stall, op=odd.op))
                 return
-        if stuck is not None:
-            self._stall(number, entries, stuck, None)
+        self._stalls += [self._stall(number, key, entries, *there) for there in sorted(standing.items())]
 
-    def _stuck(self, entries: Entries) -> _Stuck | None:
-        """Return the first that is not over, by the ranks that saw operations end; else by how far each has come."""
-        open_ = [(entry, rank) for rank, mine in entries.items() if self._sees(rank, mine) for entry in _open(mine)]
-        if open_:
-            seq = min(entry.seq for entry, _ in open_)
-            self._timed_out |= any(entry.retired for entry, _ in open_)
-            return _Stuck(seq, {rank for entry, rank in open_ if entry.seq == seq})
+    def _ahead(self, entries: Entries) -> dict[int, set[int]]:
+        """Return the first number that some ranks have come to and others have not, where no recorder saw what is
+        over, and the ranks that have.
+        """
         blind = [entry for rank, mine in entries.items() if not self._sees(rank, mine) for entry in mine]
         if not blind:
-            return None
+            return {}
         self._untimed |= {entry.backend for entry in blind if not entry.completed}
-        reached = {rank: mine[-1].seq if mine else -1 for rank, mine in entries.items()}
+        reached = {rank: mine[-1].seq if mine else -1 for rank, mine in entries.items() if not self._dumps[rank].empty}
         low = min(reached.values())
         later = [entry for mine in entries.values() for entry in mine if entry.seq > low]
         if not later or any(entry.seen for entry in later):
-            return None
-        return _Stuck(min(entry.seq for entry in later), {rank for rank, last in reached.items() if last > low})
+            return {}
+        return {min(entry.seq for entry in later): {rank for rank, last in reached.items() if last > low}}
 
     def _sees(self, rank: int, mine: Sequence[Entry]) -> bool:
         """Return whether the recorder of a rank saw operations of a group begin or end."""
         return any(entry.backend in self._dumps[rank].timed for entry in mine)
 
-    def _stall(self, number: int, entries: Entries, stuck: _Stuck, odd: Differing | None) -> None:
-        """Note a collective that stands still, and the ranks that launched something else under its number."""
-        at = [entry for mine in entries.values() for entry in mine if entry.seq == stuck.seq]
-        op = at[0].op if odd is None else odd.op
-        if odd is not None:
-            others = tuple((self._index[rank], what) for rank, what in odd.others.items())
-            self._mismatches.append(Mismatch(number, odd.seq, op, others, odd.kind))
-        absent = frozenset(self._index[r] for r, mine in entries.items() if not mine or mine[-1].seq < stuck.seq)
-        members = frozenset(self._index[rank] for rank in stuck.standing)
-        self._stalls.append(Stall(number, stuck.seq, op, members, absent, min(entry.since for entry in at)))
+    def _stall(self, number: int, key: GroupKey, entries: Entries, seq: int, there: set[int]) -> Stall:
+        """Return a collective that stands still, by the ranks that stand there: who has not come, who is past it."""
+        places: dict[str, set[int]] = defaultdict(set)
+        for rank, (done, last) in self._reached(key).items():
+            if rank not in there:
+                front = min(self._fronts[rank], default=-1)
+                past = done >= seq or any(entry.seq == seq and entry.order < front for entry in entries.get(rank, []))
+                places["absent" if last < seq else "passed" if past else "behind"].add(self._index[rank])
+        standing = frozenset(self._index[rank] for rank in there)
+        absent, passed, behind = (frozenset(places[place]) for place in ("absent", "passed", "behind"))
+        at = [entry for mine in entries.values() for entry in mine if entry.seq == seq]
+        return Stall(number, seq, at[0].op, standing, absent, min(entry.since for entry in at), passed, behind)
+
+    def _reached(self, key: GroupKey) -> dict[int, tuple[int, float]]:
+        """Return rank -> the last collective of a group that it has completed, and the last that it has enqueued: -1 =
+        none; infinite where it may have enqueued any.
+        """
+        lists = {rank: self._dumps[rank].collectives.get(key, []) for rank in key.ranks if rank in self._dumps}
+        status = {rank: self._dumps[rank].progress.get(key, (-1, -1)) for rank in lists}
+        # where the last number of each that has some is what pg_status says, it says so of those that have none
+        counts = key not in self._mixed and all(status[rank][1] == mine[-1].seq for rank, mine in lists.items() if mine)
+        reached: dict[int, tuple[int, float]] = {}
+        for rank, mine in lists.items():
+            left = _open(mine)
+            if mine:
+                done = -1 if not self._sees(rank, mine) else left[0].seq - 1 if left else mine[-1].seq
+                reached[rank] = done, mine[-1].seq
+            elif counts and status[rank][1] >= 0:
+                reached[rank] = status[rank]
+            else:
+                reached[rank] = -1, inf if self._dumps[rank].lost else -1
+        return reached
 
     def _of_pair(self, number: int, pair: Pair, entries: Entries) -> Stall | None:
         """Return a transfer between two ranks that has not ended."""
-        _, source, target = pair
-        dumped = [rank for rank in (source, target) if rank in self._dumps]
-        if any(self._sees(rank, mine) for rank, mine in entries.items()):
-            open_ = {
-                rank: left[0] for rank, mine in entries.items() if self._sees(rank, mine) and (left := _open(mine))
-            }
-            self._timed_out |= any(entry.retired for entry in open_.values())
+        key, source, target = pair
+        ends = [rank for rank in (source, target) if rank in self._dumps]
+        seen = {rank: _open(mine) for rank, mine in entries.items() if self._sees(rank, mine)}
+        if seen:
+            self._timed_out |= any(entry.retired for left in seen.values() for entry in left)
+            open_ = {rank: left[0] for rank, left in seen.items() if left and left[0].order in self._fronts[rank]}
+        elif target == NOBODY:
+            return None
         else:
             self._untimed |= {entry.backend for mine in entries.values() for entry in mine if not entry.completed}
             # the rank that has enqueued more transfers, and the first that the other lacks
             open_ = {}
-            if len(dumped) == 2 and any(self._dumps[rank].lost for rank in dumped):
+            ends = [rank for rank in ends if not self._dumps[rank].empty]
+            if len(ends) == 2 and any(self._dumps[rank].lost for rank in ends):
                 self._overwritten += 1
-            elif len(dumped) == 2:
-                behind, ahead = sorted(dumped, key=lambda rank: len(entries.get(rank, [])))
-                done = len(entries.get(behind, []))
+            elif len(ends) == 2:
+                low, ahead = sorted(ends, key=lambda rank: len(entries.get(rank, [])))
+                done = len(entries.get(low, []))
                 if len(entries[ahead]) > done:
                     open_ = {ahead: entries[ahead][done]}
         if not open_:
             return None
-        first = next(iter(open_.values()))
+        rank, first = next(iter(open_.items()))
+        where: dict[str, frozenset[int]] = dict.fromkeys(("absent", "passed", "behind"), frozenset())
+        for other in ends:
+            if other not in open_:
+                place = self._other_end(key, first, entries[rank], other, entries.get(other, []))
+                where[place] = frozenset({self._index[other]})
         standing = frozenset(self._index[rank] for rank in open_)
-        absent = frozenset(self._index[rank] for rank in dumped) - standing
-        return Stall(number, first.seq, first.op, standing, absent, first.since)
+        return Stall(
+            number, first.seq, first.op, standing, where["absent"], first.since, where["passed"], where["behind"]
+        )
+
+    def _other_end(self, key: GroupKey, first: Entry, waits: Sequence[Entry], other: int, mine: Sequence[Entry]) -> str:
+        """Return whether a rank is absent from a transfer that another waits in, has passed it, or neither is known.
+
+        In a group of two both count all operations alike; else the transfers of the pair are counted, where all are
+        recorded.
+        """
+        left = _open(mine) if self._sees(other, mine) else []
+        over = len(mine) - len(left)
+        if mine and len(key.ranks) == 2 and first.number >= 0 <= mine[0].number:
+            reached, done = mine[-1].number >= first.number, over and mine[over - 1].number >= first.number
+            done = done or (bool(left) and left[0].number > first.number)
+        elif not self._dumps[other].lost:
+            place = waits.index(first)
+            reached, done = len(mine) > place, over > place
+        else:
+            return "behind" if left or self._fronts[other] else "absent"
+        return "passed" if done else "behind" if reached else "absent"
 
 
 def _open(mine: Sequence[Entry]) -> Sequence[Entry]:

@@ -1,8 +1,10 @@
 """Collectives that stand still: which stall came first, and inside it which flow holds up the others.
 
-A stalled collective waits for each member that has not launched it.  If that member stands in another stalled
-collective, the first waits for the second.  The strongly connected parts of this graph that wait for nothing else are
-the roots: all other stalls follow from them.
+A stalled collective waits for each member that has not launched it, or launched it behind another in which it stands
+first.  If that member stands in another stalled collective, the first waits for the second.  The strongly connected
+parts of this graph that wait for nothing else are the roots: all other stalls follow from them.  So is each stall that
+waits for a member that stands nowhere.  Where all came, and most of them have completed what some still stand in, it is
+those that hold up the job; where one of them left no record, it is that one.
 
 Inside a collective that all have launched, the counters of its flows say which flow holds up the others (arXiv
 2509.03018).  GPU_ready > RDMA_transmitted, not transmitted: the sender's network, or a receiver that is not ready;
@@ -26,7 +28,7 @@ from health.collectives.recording import WAYS, CollectiveRecording, Member, Rank
 from topology.cluster import IntArray
 
 Disagreement = Literal["crossed-order", "other-size"]  # Mistakes of the program: other operations, other sizes
-RootKind = Literal["not-launched", "transfer"] | Disagreement
+RootKind = Literal["not-launched", "not-completed", "no-record", "transfer"] | Disagreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Stall:
     standing: frozenset[int]  # members that launched it and did not complete it
     absent: frozenset[int]  # members that did not launch it
     since: float | None = None  # when anything last moved in it; None = unknown
+    passed: frozenset[int] = frozenset()  # members that have completed it
+    behind: frozenset[int] = frozenset()  # members that launched it, or may have, and stand in something earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +69,36 @@ class Snapshot:
     unseen: frozenset[int] = frozenset()  # members without records: what they did is unknown
     # members in a collective that is under way: what waits for them does not wait for a fault of theirs
     busy: frozenset[int] = frozenset()
+    # members that exchange what the records do not show, so that one of them that stands nowhere may wait for another
+    unrecorded: tuple[frozenset[int], ...] = ()
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """Members whose lack of records is evidence: less than half, else somebody gave a part of the records."""
+        return self.unseen if 2 * len(self.unseen) < len(self.members) else frozenset()
+
+    @property
+    def idle(self) -> frozenset[int]:
+        """Members that others wait for, and that stand nowhere."""
+        standing = frozenset[int]().union(*(stall.standing for stall in self.stalls))
+        return frozenset[int]().union(*(stall.absent for stall in self.stalls)) - standing - self.busy
+
+    @property
+    def undecided(self) -> frozenset[int]:
+        """Idle members that may as well wait for another of them, or for one without records, unseen."""
+        waiting = [members & self.idle for members in self.unrecorded if len(members & (self.idle | self.unseen)) > 1]
+        return frozenset[int]().union(*waiting) - self.unseen
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
     """Stalls that explain others."""
 
-    # a member never came; all came and the data do not move; members wait for one another in a circle, or called
-    # different things
+    # a member never came; all came and some have not completed what the others have; a member left no record; all came
+    # and the data do not move; members wait for one another in a circle, or called different things
     kind: RootKind
-    stalls: tuple[Stall, ...]  # the stalls of the root; more than one in a circle
-    suspects: tuple[int, ...]  # members that did not come, or went another way than most; empty for a transfer
+    stalls: tuple[Stall, ...]  # the stalls of the root
+    suspects: tuple[int, ...]  # members to blame; empty for a transfer
     victims: tuple[int, ...]
 
 
@@ -171,44 +194,59 @@ def _each(best: Callable[[float, float], float], members: IntArray, values: npt.
 
 
 def find_roots(snapshot: Snapshot) -> list[Root]:
-    """Return the roots of all stalls, the one with most victims first."""
-    stalls = snapshot.stalls
-    edges = [
-        {j for j, other in enumerate(stalls) if j != i and stalls[i].absent & other.standing}
-        for i in range(len(stalls))
-    ]
-    reach: list[set[int]] = []  # of each stall, those that it waits for, directly or not
-    for waited_for in edges:
-        reached: set[int] = set()
-        front = set(waited_for)
-        while front:
-            reached |= front
-            front = {after for before in front for after in edges[before]} - reached
-        reach.append(reached)
+    """Return the roots of all stalls, one for the same suspects: those with suspects first, of which those
+    with records first, then by victims.
+    """
+    import networkx as nx
+
+    stalls, idle = snapshot.stalls, snapshot.idle - snapshot.undecided
+    odd = {(mismatch.group, mismatch.seq) for mismatch in snapshot.mismatches}
+    waiting: nx.DiGraph[int] = nx.DiGraph()
+    waiting.add_nodes_from(range(len(stalls)))
+    for i, stall in enumerate(stalls):
+        held_up = stall.absent | stall.behind
+        waiting.add_edges_from((i, j) for j, other in enumerate(stalls) if j != i and held_up & other.standing)
+    merged: dict[tuple[RootKind, tuple[int, ...]], tuple[set[int], set[int]]] = {}
+    for circle in sorted(nx.strongly_connected_components(waiting), key=min):
+        lonely = {i: stalls[i].absent & idle for i in circle if (stalls[i].group, stalls[i].seq) not in odd}
+        found: list[tuple[RootKind, frozenset[int], set[int]]] = [
+            ("not-launched", suspects, {i}) for i, suspects in lonely.items() if suspects
+        ]
+        if not found and circle.issuperset(after for i in circle for after in waiting[i]):
+            found = [(*_at_the_root(snapshot, [stalls[i] for i in sorted(circle)]), circle)]
+        for kind, suspects, own in found:
+            if len(own) == 1 and any(stalls[i].absent & snapshot.busy for i in own):
+                continue
+            causes, explained = merged.setdefault((kind, tuple(sorted(suspects))), (set(), set()))
+            causes |= own
+            explained |= circle.union(*(nx.ancestors(waiting, i) for i in own))
     roots = []
-    for i in range(len(stalls)):
-        if any(i not in reach[j] for j in reach[i]) or min(reach[i] | {i}) < i:
-            continue
-        circle = sorted(reach[i] | {i})
-        if len(circle) == 1 and stalls[i].absent & snapshot.busy:
-            continue
-        waiting = {stalls[j].group for j in range(len(stalls)) if i in reach[j] and j not in circle}
-        kind: RootKind = "not-launched" if stalls[i].absent else "transfer"
-        suspects = stalls[i].absent
-        if len(circle) > 1:
-            # members that stand where fewest of the circle stand
-            kind = "crossed-order"
-            shared = Counter(member for j in circle for member in (stalls[j].standing | stalls[j].absent))
-            standing = [{member for member in stalls[j].standing if shared[member] > 1} for j in circle]
-            fewest = min(map(len, standing))
-            suspects = frozenset[int]().union(*(members for members in standing if len(members) == fewest))
-        else:
-            mismatches = (m for m in snapshot.mismatches if m.group == stalls[i].group and m.seq == stalls[i].seq)
-            if mismatch := next(mismatches, None):
-                kind, suspects = mismatch.kind, frozenset(member for member, _ in mismatch.others)
-        in_circle = tuple(stalls[j] for j in circle)
-        roots.append(Root(kind, in_circle, tuple(sorted(suspects)), tuple(sorted(waiting))))
-    return sorted(roots, key=lambda root: -len(root.victims))
+    for (kind, named), (causes, explained) in merged.items():
+        first = {i for i in causes if not nx.descendants(waiting, i) & causes} or causes
+        victims = {stalls[i].group for i in explained - first}
+        roots.append(Root(kind, tuple(stalls[i] for i in sorted(first)), named, tuple(sorted(victims))))
+    return sorted(roots, key=lambda root: (not root.suspects, root.kind == "no-record", -len(root.victims)))
+
+
+def _at_the_root(snapshot: Snapshot, circle: Sequence[Stall]) -> tuple[RootKind, frozenset[int]]:
+    """Return what is wrong with stalls that wait for no others but one another, and whose fault it is."""
+    stall = circle[0]
+    members = frozenset(member for stall in circle for member in snapshot.groups[stall.group].members)
+    mismatches = (m for m in snapshot.mismatches if (m.group, m.seq) == (stall.group, stall.seq))
+    if len(circle) == 1 and (mismatch := next(mismatches, None)):
+        return mismatch.kind, frozenset(member for member, _ in mismatch.others)
+    if members & snapshot.missing:  # where one has died, others without records have, too
+        return "no-record", snapshot.missing
+    if len(circle) == 1:
+        few = len(stall.standing) < max(len(stall.passed), 2) and stall.standing | stall.passed == members
+        return ("not-completed", stall.standing) if few and stall.passed else ("transfer", frozenset())
+    if any(stall.behind for stall in circle):  # which may be under way at the same time
+        return "transfer", frozenset()
+    # members that stand where fewest of the circle stand
+    shared = Counter(member for stall in circle for member in (stall.standing | stall.absent))
+    standing = [{member for member in stall.standing if shared[member] > 1} for stall in circle]
+    fewest = min(map(len, standing))
+    return "crossed-order", frozenset[int]().union(*(members for members in standing if len(members) == fewest))
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]

@@ -1,18 +1,16 @@
--- JobSubmitPlugins=lua of slurm.conf; lies beside it. A job whose comment asks for a plan (arnold: tp=8,pp=8,dp=12)
--- begins in ten minutes at the latest; `arnold slurm serve` plans it and lets it begin at once. Where that is dead, the
--- time comes, and Slurm starts the job by itself.
+-- JobSubmitPlugins=lua of slurm.conf, beside which this lies. A job whose comment asks for a plan, arnold: tp=8,pp=8,dp=12,
+-- begins in ten minutes at the latest: `arnold slurm serve` plans it and lets it begin at once, and where that is dead,
+-- the time comes and Slurm starts it by itself. A begin of the user's own is kept in the comment.
 local WAIT = 600 -- seconds
 
-local function wait_for_plan(job)
-  local comment = job.comment or ""
-  if not comment:find("^%s*arnold:") or comment:find("^%s*arnold: refused") then return end
-  if job.req_nodes ~= nil and job.req_nodes ~= "" then return end -- the nodes are chosen already
-  local earliest = os.time() + WAIT
-  if job.begin_time == nil or job.begin_time == 0 or job.begin_time < earliest then job.begin_time = earliest end
-end
-
 function slurm_job_submit(job, partitions, uid)
-  wait_for_plan(job)
+  local grid, rest = (job.comment or ""):match("^%s*arnold:%s*([^;]*)(.*)$")
+  if grid == nil or grid:find("^refused") or (job.req_nodes or "") ~= "" then return slurm.SUCCESS end
+  local now, begin = os.time(), tonumber(job.begin_time) or 0
+  if begin > now and not grid:find("begin=") then
+    job.comment = string.format("arnold: %s,begin=%d%s", (grid:gsub("%s+$", "")), begin, rest)
+  end
+  job.begin_time = math.max(begin, now) + WAIT
   return slurm.SUCCESS
 end
 

@@ -138,6 +138,7 @@ class RunningEntry(Generic[Key]):
     started: float
     ends: float
     leaving: bool = False
+    protected: bool = False  # whether it is not to be stopped, whatever the priority of the other
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from extender.cluster_api.client import (
+    PODS,
     ClusterError,
     Conflict,
     Document,
@@ -178,6 +179,17 @@ class FakeCluster:
         if uid and found["metadata"]["uid"] != uid:
             raise Conflict("another", status=409, reason="Conflict")
         self.remove(resource, name, namespace)
+
+    async def evict(self, name: str, *, namespace: str, uid: str, dry_run: bool = False) -> None:
+        """Have a pod leave, which it has when a test removes it; or see whether that could be."""
+        self._ask("evict-dry-run" if dry_run else "evict", PODS, name)
+        after = copy.deepcopy(self._find(PODS, name, namespace))
+        if after["metadata"]["uid"] != uid:
+            raise Conflict("another", status=409, reason="Conflict")
+        if not dry_run:
+            after["metadata"]["deletionTimestamp"] = "2100-01-01T00:00:00Z"
+            _merge(after, {"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}})
+            self._store(PODS, (namespace, name), after, "MODIFIED")
 
     def _ask(self, verb: str, resource: Resource, name: str) -> None:
         self.asked.append((verb, resource.plural, name))

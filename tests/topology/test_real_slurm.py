@@ -7,12 +7,9 @@ Ubuntu; those of blocks a Slurm of 24.05 or later, and those of blocks without n
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
@@ -23,7 +20,7 @@ from hypothesis import strategies as st
 
 from ground.files import Source
 from tests.case_counts import examples
-from tests.ports import free_port
+from tests.real_slurm import DEADLINE, Install, installs, real_slurm
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.node_names import fold_hostlist, outgrows_slurm
@@ -32,42 +29,17 @@ from topology.writers import TOPOLOGY_WRITERS
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 
-DEADLINE = 60.0  # Seconds until a program that is started must answer; bounds a failure, measures nothing
-INSTALLED = all(shutil.which(program) for program in ("slurmctld", "scontrol"))
-
-SLURM_CONF = """\
-ClusterName=made
-SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort={port}
-SlurmUser=root
-AuthType=auth/none
-CredType=cred/none
-MpiDefault=none
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/slurmctld.pid
-TopologyPlugin=topology/{plugin}
-{nodes}
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
+INSTALLS = installs()
+BLOCKS_SINCE, EMPTY_BLOCKS_SINCE = (24, 5), (26, 5)
 
 
-def version() -> tuple[int, int]:
-    """First two numbers of the version of Slurm; (0, 0) = there is none, or we are not root, as its user is here."""
-    if not INSTALLED or os.geteuid() != 0:
-        return 0, 0
-    answer = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"(\d+)\.(\d+)", answer)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-VERSION = version()
-needs_slurm = pytest.mark.skipif(not any(VERSION), reason="no slurmctld and scontrol here, or not root")
-needs_blocks = pytest.mark.skipif(VERSION < (24, 5), reason="no Slurm of 24.05 or later here, which has blocks")
+@pytest.fixture(scope="module", params=INSTALLS or [None], ids=lambda found: found.version if found else "")
+def install(request: pytest.FixtureRequest) -> Install:
+    """Each Slurm that is found here."""
+    if request.param is None:
+        pytest.skip("no Slurm here, or not root")
+    found: Install = request.param
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -77,42 +49,18 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def environment(conf: Path) -> dict[str, str]:
-    """The environment that leads to a configuration."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("SLURM")} | {
-        "SLURM_CONF": str(conf)
-    }
-
-
-def shown(folder: Path, topology: str, nodes: Sequence[str], plugin: str) -> Cluster:
+def shown(install: Install, folder: Path, topology: str, nodes: Sequence[str]) -> Cluster:
     """The cluster that Slurm says it has after reading a topology.conf; the log where slurmctld ends instead."""
     here = Path(tempfile.mkdtemp(dir=folder))
-    # each node is on a line of its own, as these lines are hostlists too
-    lines = [
-        f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={20_000 + i} CPUs=4"
-        for i, name in enumerate(nodes)
-    ]
-    conf = here / "slurm.conf"
-    text = SLURM_CONF.format(port=free_port(), folder=here, plugin=plugin, nodes="\n".join(lines))
-    conf.write_text(text, encoding="utf-8")
-    (here / "cgroup.conf").write_text("" if VERSION < (24, 5) else "CgroupPlugin=disabled\n", encoding="utf-8")
-    (here / "topology.conf").write_text(topology, encoding="utf-8")
-    (here / "state").mkdir()
-    with ExitStack() as stack:
-        log = stack.enter_context((here / "log").open("w"))
-        command = ["slurmctld", "-D", "-f", str(conf)]
-        daemon = stack.enter_context(subprocess.Popen(command, env=environment(conf), stdout=log, stderr=log))
-        stack.callback(daemon.kill)
+    with real_slurm(install, here, nodes, topology, gpus=0, slurmd=False) as slurm:
         end = monotonic() + DEADLINE
         while True:
-            asked = subprocess.run(
-                ["scontrol", "show", "topology"], env=environment(conf), capture_output=True, text=True, check=False
-            )
+            asked = slurm.tried("scontrol", "show", "topology")
             if asked.returncode == 0 and "Name=" in asked.stdout:
                 source = Source("scontrol", asked.stdout)
                 return SlurmConf().read(source, levels=None, now=datetime.now(UTC)).cluster
-            assert daemon.poll() is None, (topology, (here / "log").read_text(errors="replace")[-2000:])
-            assert monotonic() < end, (here / "log").read_text(errors="replace")[-2000:]
+            ended = slurm.controller.poll() is not None or monotonic() > end
+            assert not ended, (topology, (here / "log").read_text(errors="replace")[-2000:])
             sleep(0.05)
 
 
@@ -142,14 +90,13 @@ ODD_NAMES = {
 }
 
 
-@needs_slurm
 @pytest.mark.parametrize("paths", ODD_NAMES.values(), ids=ODD_NAMES)
-def test_slurm_reads_the_tree_that_was_written(folder: Path, paths: list[tuple[str, str]]) -> None:
+def test_slurm_reads_the_tree_that_was_written(install: Install, folder: Path, paths: list[tuple[str, str]]) -> None:
     """Names that Slurm's hostlists could take for others: it starts, and each node is below the switches written."""
     rows = [Node(f"n{i}-x", ("all", *path), 8, 8) for i, path in enumerate(paths)]
     text = TOPOLOGY_WRITERS.load("slurm-conf").write(build_cluster(["top", "pod", "rack"], rows)).text
     written = SlurmConf().read(Source("written", text), levels=None, now=datetime.now(UTC)).cluster
-    assert own_paths(shown(folder, text, written.names, "tree")) == own_paths(written)
+    assert own_paths(shown(install, folder, text, written.names)) == own_paths(written)
 
 
 words = st.sampled_from(["", "r", "a-1-", "0"])
@@ -163,35 +110,31 @@ names = st.builds(
 )
 
 
-@needs_slurm
 @examples(25)
 @given(st.lists(st.tuples(names, names), min_size=1, max_size=8, unique=True))
-def test_slurm_reads_any_names(folder: Path, paths: list[tuple[str, str]]) -> None:
+def test_slurm_reads_any_names(install: Install, folder: Path, paths: list[tuple[str, str]]) -> None:
     """As above, of names put together at random; racks have the name of their pod, as a rack lies in one."""
     rows = [Node(f"n{i}", ("all", f"p{pod}", f"{pod}/{rack}"), 8, 8) for i, (pod, rack) in enumerate(paths)]
     text = TOPOLOGY_WRITERS.load("slurm-conf").write(build_cluster(["top", "pod", "rack"], rows)).text
     written = SlurmConf().read(Source("written", text), levels=None, now=datetime.now(UTC)).cluster
-    assert own_paths(shown(folder, text, written.names, "tree")) == own_paths(written)
+    assert own_paths(shown(install, folder, text, written.names)) == own_paths(written)
 
 
-@needs_slurm
 @examples(40)
 @given(
     st.lists(names, min_size=1, max_size=9, unique=True)
     .map(lambda listed: [name for name in listed if not outgrows_slurm(name)])
     .filter(bool)
 )
-def test_slurm_unfolds_what_is_folded(folder: Path, listed: list[str]) -> None:
+def test_slurm_unfolds_what_is_folded(install: Install, folder: Path, listed: list[str]) -> None:
     """The names of a hostlist, asked of scontrol; zeros, large numbers and words behind them among them."""
+    if install.root is not None:
+        pytest.skip("scontrol is asked of this machine's Slurm alone, as it needs no controller")
     conf = folder / "client.conf"
     conf.write_text("ClusterName=made\nSlurmctldHost=localhost(127.0.0.1)\nAuthType=auth/none\n", encoding="utf-8")
-    asked = subprocess.run(
-        ["scontrol", "show", "hostnames", fold_hostlist(listed)],
-        env=environment(conf),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["scontrol", "show", "hostnames", fold_hostlist(listed)]
+    environment = os.environ | {"SLURM_CONF": str(conf)}
+    asked = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert sorted(asked.stdout.split()) == sorted(listed)
 
 
@@ -215,26 +158,28 @@ BLOCKS: dict[str, Callable[[], Cluster]] = {
 }
 
 
-@needs_blocks
 @pytest.mark.parametrize("make", BLOCKS.values(), ids=BLOCKS)
-def test_slurm_reads_the_blocks_that_were_written(folder: Path, make: Callable[[], Cluster]) -> None:
+def test_slurm_reads_the_blocks_that_were_written(install: Install, folder: Path, make: Callable[[], Cluster]) -> None:
     """Base blocks and their nodes; sizes that Slurm would refuse end it."""
+    if install.numbers < BLOCKS_SINCE:
+        pytest.skip("no Slurm of 24.05 or later, which has blocks")
     text = TOPOLOGY_WRITERS.load("slurm-block").write(make()).text
     written = SlurmConf().read(Source("written", text), levels=None, now=datetime.now(UTC)).cluster
-    read = shown(folder, text, written.names, "block")
+    read = shown(install, folder, text, written.names)
     assert members(read) == members(written)
     assert read.blocks is not None
     assert written.blocks is not None
     assert read.blocks.names == written.blocks.names
 
 
-@pytest.mark.skipif(VERSION < (26, 5), reason="no Slurm of 26.05 or later here, which takes blocks without nodes")
-def test_slurm_reads_blocks_without_nodes(folder: Path) -> None:
+def test_slurm_reads_blocks_without_nodes(install: Install, folder: Path) -> None:
     """Two pods of three racks: the first is filled up, so that Slurm joins its four blocks and then the others."""
+    if install.numbers < EMPTY_BLOCKS_SINCE:
+        pytest.skip("no Slurm of 26.05 or later, which takes blocks without nodes")
     rows = [Node(f"n{i}", (f"p{i // 6}", f"r{i // 2}"), 8, 8) for i in range(12)]
     text = TOPOLOGY_WRITERS.load("slurm-block").write(build_cluster(["pod", "rack"], rows)).text
     assert "BlockName=empty\n" in text
-    read = shown(folder, text, [row.name for row in rows], "block")
+    read = shown(install, folder, text, [row.name for row in rows])
     pods = {frozenset(row.name for row in rows if row.path[0] == pod) for pod in ("p0", "p1")}
     level = read.levels[0]
     assert {frozenset(read.names[i] for i in (level.domain_of == k).nonzero()[0]) for k in range(len(level))} == pods

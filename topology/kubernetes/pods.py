@@ -176,6 +176,7 @@ class PodSpec(Object, frozen=True):
     node_name: str | None = None
     scheduler_name: str | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadRef | None = None

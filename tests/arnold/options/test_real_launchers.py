@@ -13,9 +13,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -23,12 +21,12 @@ import yaml
 
 from arnold.options import placement_outputs
 from tests.ports import free_port
+from tests.real_slurm import RealSlurm, installs, real_slurm
 
 Arnold = Callable[..., Any]
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]  # one Slurm, started once, by one worker
 
-TASK_PROLOG = Path(__file__).parents[3] / "manifests" / "slurm" / "task_prolog"
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "first-placement.md"
 
 GPUS = 2
@@ -38,7 +36,7 @@ NODES = ("n01", "n03", "n02", "n04")
 DEADLINE = 60.0  # Seconds until programs that are started must answer; bounds a failure, measures nothing
 
 MPIRUN = shutil.which("mpirun")
-SLURM = all(shutil.which(program) for program in ("slurmctld", "slurmd", "sbatch", "sinfo"))
+INSTALLS = installs()
 
 
 @pytest.fixture
@@ -156,78 +154,22 @@ def test_open_mpi_5_keeps_the_order_of_the_hostfile(files: Path) -> None:
 
 # --- Slurm
 
-SLURM_CONF = """\
-ClusterName=made
-SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort={port}
-SlurmUser=root
-AuthType=auth/none
-CredType=cred/none
-MpiDefault=none
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SchedulerParameters=batch_sched_delay=0,sched_interval=1
-SlurmdParameters=config_overrides
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-JobAcctGatherType=jobacct_gather/none
-GresTypes=gpu
-TopologyPlugin=topology/tree
-TaskProlog={folder}/share/task_prolog
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
+
+@pytest.fixture(scope="module", params=range(len(INSTALLS) or 1), ids=lambda i: INSTALLS[i].version if INSTALLS else "")
+def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+    """A Slurm of four nodes of two GPUs, of each version that is found here."""
+    topology = "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
+    shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
+    with real_slurm(INSTALLS[request.param], folder, NODES, topology, gpus=GPUS, shared=shared) as started:
+        yield started
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A Slurm of four nodes of two GPUs on the loopback address; yields the environment that leads to it."""
-    folder = tmp_path_factory.mktemp("slurm")
-    port, *ports = (free_port() for _ in range(1 + len(NODES)))
-    lines = [
-        f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={one} CPUs=4 Gres=gpu:{GPUS}"
-        for node, one in zip(sorted(NODES), ports, strict=True)
-    ]
-    conf = folder / "slurm.conf"
-    conf.write_text(SLURM_CONF.format(port=port, folder=folder) + "\n".join(lines) + "\n")
-    for i in range(GPUS):
-        (folder / f"gpu{i}").touch()
-    (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
-    (folder / "topology.conf").write_text(
-        "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
-    )
-    (folder / "state").mkdir()
-    (folder / "share" / "orders").mkdir(parents=True)
-    shutil.copy(TASK_PROLOG, folder / "share")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
-    environment["SLURM_CONF"] = str(conf)
-    daemons = [["slurmctld", "-D"], *(["slurmd", "-D", "-N", node] for node in NODES)]
-    with ExitStack() as stack:
-        log = stack.enter_context((folder / "log").open("w"))
-        for daemon in daemons:
-            started = stack.enter_context(subprocess.Popen(daemon, env=environment, stdout=log, stderr=log))
-            stack.callback(started.kill)
-        wait_for_all(environment)
-        yield environment
-
-
-def wait_for_all(environment: dict[str, str]) -> None:
-    """Wait until all nodes are idle."""
-    end = monotonic() + DEADLINE
-    while _idle(environment) < len(NODES):
-        assert monotonic() < end, (Path(environment["SLURM_CONF"]).parent / "log").read_text()[-3000:]
-        sleep(0.2)
-
-
-def _idle(environment: dict[str, str]) -> int:
-    """Nodes that wait for jobs."""
-    done = subprocess.run(
-        ["sinfo", "-h", "-N", "-o", "%t"], env=environment, capture_output=True, text=True, check=False
-    )
-    return done.stdout.split().count("idle")
+@pytest.fixture
+def slurm(real: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment that leads to it, which is also this process's."""
+    for name in ("SLURM_CONF", "PATH"):
+        monkeypatch.setenv(name, real.environment[name])
+    return real.environment
 
 
 def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
@@ -248,7 +190,7 @@ def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
 
 
 needs_slurm = pytest.mark.skipif(
-    not SLURM or os.geteuid() != 0, reason="no Slurm here (slurmctld, slurmd, sbatch, sinfo), or not root, as slurmd is"
+    not INSTALLS, reason="no Slurm here (slurmctld, slurmd, sbatch, sinfo and more), or not root, as slurmd is"
 )
 
 
@@ -278,13 +220,10 @@ def test_slurm_tasks_take_their_lines_of_the_torchrun_file(files: Path, slurm: d
 
 
 @needs_slurm
-def test_a_live_slurm_is_a_cluster(
-    arnold: Arnold, files: Path, slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_live_slurm_is_a_cluster(arnold: Arnold, files: Path, slurm: dict[str, str]) -> None:
     """Slurm says its topology, the GPUs and states of its nodes: the job lies as on the cluster file, and not at all
     once a node is drained, as it takes all four.
     """
-    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
     command = ("place", "--cluster", "slurm:", "--job", files / "job.yaml", "--json")
     found = arnold(*command).json
     assert [cell["node"] for cell in sorted(found["assignment"], key=lambda cell: cell["node_rank"])] == [*NODES]
@@ -301,18 +240,17 @@ IDIOMS = {
     "a task a node": ("srun --ntasks-per-node=1 -n 4 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", EACH_NODE),
     "torchrun's rank of a node": ("srun -N 4 -n 4 sh -c 'echo $SLURM_NODEID $SLURMD_NODENAME'", EACH_NODE),
     "blocks of tasks": ("srun -m block sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", EACH_GPU),
-    # left alone: Slurm's own ranks, by name
-    "half of the nodes": ("srun -N 2 -n 2 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", {0: "n01", 1: "n02"}),
+    # left alone: the ranks that Slurm says a node has, of which a task has that of its place there
+    "half of the nodes": ("srun -N 2 -n 2 sh -c 'echo $SLURM_PROCID $SLURM_GTIDS $SLURM_LOCALID'", None),
     "the head alone": ("srun -N 1 -n 1 -w n03 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", {0: "n03"}),
-    "uneven tasks": ("srun -n 5 sh -c 'echo $SLURM_PROCID'", None),
+    "uneven tasks": ("srun -n 5 sh -c 'echo $SLURM_PROCID $SLURM_GTIDS $SLURM_LOCALID'", None),
 }
 
 
 @pytest.fixture
-def on_slurm(arnold: Arnold, slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Arnold:
+def on_slurm(arnold: Arnold, real: RealSlurm, slurm: dict[str, str]) -> Arnold:
     """Arnold, led to that Slurm once all its nodes are idle."""
-    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
-    wait_for_all(slurm)
+    real.wait_for(len(NODES))
     return arnold
 
 
@@ -329,7 +267,9 @@ def test_slurm_submit_puts_ranks_where_they_were_planned(
     assert "DP spread 1, PP spread 2" in ran.err
     rows = [row.split() for row in (tmp_path / "out").read_text().splitlines()]
     assert sorted(int(rank) for rank, *_ in rows) == [*range(len(rows))]
-    if expected is not None:
+    if expected is None:
+        assert all(rank == of_node.split(",")[int(place)] for rank, of_node, place in rows)
+    else:
         assert {int(rank): node for rank, node in rows} == expected
     hosts = on_slurm("slurm", "order", ran.out.strip()).out.split()
     assert hosts == [*EACH_GPU.values()]

@@ -49,6 +49,19 @@ def install(plane: ControlPlane) -> None:
             plane.admin.apply(thing)
 
 
+@contextmanager
+def component(plane: ControlPlane, file: str) -> Iterator[None]:
+    """What a component of the manifests adds, applied while the block runs."""
+    things = _documents(f"components/{file}")
+    for thing in things:
+        plane.admin.apply(thing)
+    try:
+        yield
+    finally:
+        for thing in things:
+            plane.admin.delete(f"{thing['kind'].lower()}s", thing["metadata"]["name"])
+
+
 class Arnold:
     """The extender's replicas and the scheduler that asks them; see :func:`running`.
 

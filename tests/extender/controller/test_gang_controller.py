@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from extender.cluster_api.client import (
+    BUDGETS,
     EVENTS,
     GANGPLANS,
     HISTORIES,
@@ -35,7 +36,7 @@ from extender.controller.reservations import ReservationController
 from extender.controller.store import TOGETHER, Dependencies, Stores, Writer, decode_own_plan
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
-from extender.objects import decode_node, decode_pod
+from extender.objects import decode_budget, decode_node, decode_pod
 from extender.planner.solve import ZoneQuestion, find_zone
 from extender.plans.gang_history import decode_history
 from extender.plans.gang_plan import IN_LINE, GangPlan, PlanPhase, decode_plan
@@ -76,7 +77,13 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Replica:
     """All of one replica but its server: cache, watches, controller."""
 
-    def __init__(self, api: FakeCluster, policy: QueuePolicy | None = None) -> None:
+    def __init__(
+        self,
+        api: FakeCluster,
+        policy: QueuePolicy | None = None,
+        preemption: pacing.Preemption = "advise",
+        per_hour: int = 10,
+    ) -> None:
         policy = policy or PriorityAge()
         self.leads = True
         self.state = ClusterCache([MINIPOD, RACK])
@@ -88,6 +95,7 @@ class Replica:
             Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed.set),
             Reflector(api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed.set),
             Reflector(api, HISTORIES, decode=decode_history, sink=stores.histories, changed=changed.set),
+            Reflector(api, BUDGETS, decode=decode_budget, sink=stores.budgets, changed=changed.set),
         ]
         self.events = EventRecorder(api, instance="test")
         self.writer = Writer(
@@ -97,6 +105,7 @@ class Replica:
             for_plans=api,
             leads=lambda: self.leads,
             metrics=Metrics(plans=tuple, leads=bool),
+            evicts=preemption == "on",
         )
         shared = Dependencies(
             state=self.state,
@@ -106,6 +115,8 @@ class Replica:
             policy=policy,
             limits=LIMITS,
             terms=Timeouts(),
+            preemption=preemption,
+            preemptions_per_hour=per_hour,
             leads=lambda: self.leads,
             synced=lambda: all(one.synced for one in self.reflectors),
         )
@@ -119,9 +130,9 @@ class Replica:
 
 
 @asynccontextmanager
-async def running(api: FakeCluster, policy: QueuePolicy | None = None) -> AsyncIterator[Replica]:
-    """A replica that runs with the block and is killed with it."""
-    replica = Replica(api, policy)
+async def running(api: FakeCluster, policy: QueuePolicy | None = None, **options: Any) -> AsyncIterator[Replica]:
+    """A replica that runs with the block and is killed with it; ``options`` are those of preemption."""
+    replica = Replica(api, policy, **options)
     tasks = replica.start()
     try:
         yield replica

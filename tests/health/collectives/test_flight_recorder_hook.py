@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from ground.files import Source
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot, verdict
 from health.collectives.flagging import flags_of, withheld
 from health.collectives.flight_recorder import read_flight_recorder
+from health.collectives.reading import read_trace
 from tests.facts import says
 
 GROUPS = {"0": [0, 1, 2, 3], "1": [0, 1], "2": [2, 3]}
@@ -307,3 +310,77 @@ def test_dumps_of_half_a_job_accuse_nobody() -> None:
     """Two of four dumps are there: somebody gave a part of them."""
     found = judged(job([4, 4, 4, 4])[:2])
     assert (found.status, found.culprits) == ("healthy", ())
+
+
+# --- what waits, and what is over, by ProcessGroupNCCL without events -------------------------------------------------
+
+
+@pytest.mark.skipif("ARNOLD_DATA" not in os.environ, reason="ARNOLD_DATA is not set: the public dumps are not here")
+@pytest.mark.parametrize("folder", ["gpu_error_2nd", "lock_gil_1st"])
+def test_the_faults_that_nvidia_injected(folder: str) -> None:
+    """Ranks 9 and 14 of a Megatron job of 16 ranks had an error of their GPU, or held Python's lock: they alone."""
+    dumps = Path(os.environ["ARNOLD_DATA"], "real", "nvrx_flight_recorder", folder).glob("*.json")
+    found = diagnose_snapshot(*read_flight_recorder([read_trace(str(path)) for path in dumps]))
+    assert named(found) == [(9, "likely"), (14, "likely")]
+    assert found.cause == ("not-completed" if folder == "gpu_error_2nd" else "not-launched")
+
+
+def pending(rank: int, waits: Sequence[tuple[str, int]], status: Sequence[tuple[int, int]]) -> Source:
+    """A dump that holds what is not over alone: (group, number) in order; last completed and enqueued of each group."""
+    recorder = Recorder(rank, backend="nccl")
+    for group, number in waits:
+        recorder.collective(group, retired=False, collective_seq_id=number, record_id=99)
+    counts = {
+        str(i): {"last_completed_collective": done, "last_started_collective": -1, "last_enqueued_collective": last}
+        for i, (done, last) in enumerate(status)
+    }
+    return recorder.source(pg_status=counts)
+
+
+def test_a_rank_stands_in_the_first_that_it_has_not_completed() -> None:
+    """Rank 1 has not completed pair 1's number 7, which rank 0 has; all others wait for it in the group of all."""
+    dumps = [
+        pending(0, [("0", 5)], [(4, 5), (7, 7)]),
+        pending(1, [("1", 7), ("0", 5)], [(4, 5), (6, 7)]),
+        pending(2, [("0", 5)], [(4, 5), (9, 9)]),
+        pending(3, [("0", 5)], [(4, 5), (9, 9)]),
+    ]
+    found = diagnose_snapshot(*read_flight_recorder(dumps))
+    # an all-reduce is over nowhere before all have taken part
+    assert (found.cause, named(found)) == ("not-completed", [(1, "likely")])
+    assert [(s.standing, s.passed, s.behind) for s in found.stalls] == [({0, 2, 3}, set(), {1}), ({1}, {0}, set())]
+
+
+def test_what_others_have_completed_is_over_here_whatever_stands_before_it() -> None:
+    """Rank 1 waits in a transfer first, by its host; 0, 2 and 3 have completed number 5, in which it took part."""
+    late = Recorder(1, backend="nccl")
+    late.transfer("1", "recv 1<-0", retired=False, record_id=99)
+    late.collective("0", retired=False, collective_seq_id=5)
+    dumps = [pending(rank, [("0", 6)], [(5, 6), (9, 9)]) for rank in (0, 2, 3)]
+    counts = {"last_completed_collective": 4, "last_started_collective": -1, "last_enqueued_collective": 5}
+    found = diagnose_snapshot(*read_flight_recorder([*dumps, late.source(pg_status={"0": counts, "1": counts})]))
+    assert (found.cause, named(found)) == ("not-completed", [(1, "likely")])
+
+
+def test_a_rank_without_entries_has_passed_what_its_status_says() -> None:
+    """Rank 1 stands in number 5; the others have nothing under way, and by pg_status they have completed it."""
+    idle = [pending(rank, [], [(5, 5), (9, 9)]) for rank in (0, 2, 3)]
+    found = diagnose_snapshot(*read_flight_recorder([*idle, pending(1, [("0", 5)], [(4, 5), (9, 9)])]))
+    assert (found.cause, named(found)) == ("not-completed", [(1, "likely")])
+
+
+def test_a_recorder_that_was_off_on_some_ranks_accuses_them_of_nothing() -> None:
+    """Rank 0 alone has entries, all over: the others have not even counts."""
+    recorders = job([4, 0, 0, 0], backend="gloo")
+    found = diagnose_snapshot(
+        *read_flight_recorder([recorders[0].source(), *(one.source(pg_status={}) for one in recorders[1:])])
+    )
+    assert (found.status, named(found)) == ("healthy", [])
+
+
+def test_ranks_are_counted_from_0_where_gloo_does_not_say_how_many_there_are() -> None:
+    """Dumps of ranks 0, 1 and 3: rank 2 left none.  Rank 0 has given up, as it lost its peer, and is not blamed."""
+    recorders = job([4, 5, 5, 5], backend="gloo")
+    config = {"": {"name": "", "desc": "", "ranks": "[0, 1]"}}
+    found = diagnose_snapshot(*read_flight_recorder([recorders[rank].source(pg_config=config) for rank in (0, 1, 3)]))
+    assert (found.cause, named(found)) == ("no-record", [(2, "likely")])

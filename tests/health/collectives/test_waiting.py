@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,18 +11,26 @@ from health.collectives.diagnosis import diagnose_snapshot
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Mismatch, Snapshot, Stall, find_roots
 from tests.case_counts import examples
+from tests.facts import says
 
 NOBODY: frozenset[int] = frozenset()
 
 
-def stall(group: int, standing: set[int], absent: set[int]) -> Stall:
+def stall(
+    group: int, standing: set[int], absent: set[int], passed: Set[int] = NOBODY, behind: Set[int] = NOBODY
+) -> Stall:
     """Collective 7 of a group."""
-    return Stall(group, 7, "AllReduce", frozenset(standing), frozenset(absent))
+    sets = (frozenset(members) for members in (standing, absent, passed, behind))
+    return Stall(group, 7, "AllReduce", next(sets), next(sets), None, *sets)
 
 
 def snapshot(*stalls: Stall, members: int = 12, **known: object) -> Snapshot:
-    """A job with as many groups as stalls."""
-    groups = tuple(RankGroup(f"g{s.group}", "", tuple(sorted(s.standing | s.absent))) for s in stalls)
+    """A job with as many groups as stalls; members without records are in all."""
+    unseen: frozenset[int] = known.get("unseen", NOBODY)  # type: ignore[assignment]
+    groups = tuple(
+        RankGroup(f"g{s.group}", "", tuple(sorted(s.standing | s.absent | s.passed | s.behind | unseen)))
+        for s in stalls
+    )
     made = tuple(Member(f"rank {i}", i, f"n{i}") for i in range(members))
     return Snapshot(made, groups, stalls, **known)  # type: ignore[arg-type]
 
@@ -56,6 +66,64 @@ def test_another_operation_under_the_same_number() -> None:
     odd = Mismatch(0, 7, "AllReduce", ((2, "AllGather"),))
     (root,) = find_roots(snapshot(stall(0, {0, 1, 2, 3}, set()), mismatches=(odd,)))
     assert (root.kind, root.suspects) == ("crossed-order", (2,))
+
+
+def test_who_stands_in_what_the_others_completed_holds_up_the_rest() -> None:
+    """g0 waits for 3, who launched it and stands in g1 first, which 4 and 5 have completed: 3 alone is to blame."""
+    (root,) = find_roots(snapshot(stall(0, {0, 1}, set(), behind={3}), stall(1, {3}, set(), passed={4, 5})))
+    assert (root.kind, root.suspects, root.victims) == ("not-completed", (3,), (0,))
+
+
+def test_one_of_two_that_stands_in_what_the_other_completed() -> None:
+    """In a group of two nobody else can hold it up; with another that it may wait for, nobody is named."""
+    (root,) = find_roots(snapshot(stall(0, {0}, set(), passed={1})))
+    assert (root.kind, root.suspects) == ("not-completed", (0,))
+    (root,) = find_roots(snapshot(stall(0, {0}, set(), passed={1}, behind={2})))
+    assert (root.kind, root.suspects) == ("transfer", ())
+
+
+def test_half_that_stand_are_not_blamed() -> None:
+    """As many stand in it as have completed it: a link between the halves may be broken, and nobody is named."""
+    (root,) = find_roots(snapshot(stall(0, {0, 1}, set(), passed={2, 3})))
+    assert (root.kind, root.suspects) == ("transfer", ())
+
+
+def test_every_member_that_came_nowhere_is_named() -> None:
+    """2 stands in g1, which waits for 4; g0 waits for 2, and for 3, who is nowhere, as 4 is: both are to blame."""
+    found = diagnose_snapshot(snapshot(stall(0, {0, 1}, {2, 3}), stall(1, {2}, {4})))
+    assert sorted((culprit.member, culprit.cause) for culprit in found.culprits) == [
+        (3, "not-launched"),
+        (4, "not-launched"),
+    ]
+    assert found.certainty == "likely"
+
+
+def test_roots_with_suspects_come_first() -> None:
+    """More wait for a transfer that does not move than for the member that never came: it is named all the same."""
+    stalls = (stall(0, {0, 1}, set()), stall(1, {2}, {0}), stall(2, {3}, {1}), stall(3, {4}, {5}))
+    assert [root.suspects for root in find_roots(snapshot(*stalls))] == [(5,), ()]
+
+
+def test_what_may_run_at_the_same_time_is_no_crossed_order() -> None:
+    """0 and 1 launched both, each stands in another first: on a device both may move, so nobody is named."""
+    (root,) = find_roots(snapshot(stall(0, {0}, set(), behind={1}), stall(1, {1}, set(), behind={0})))
+    assert (root.kind, root.suspects) == ("transfer", ())
+
+
+def test_a_member_without_records_in_a_collective_in_which_all_others_are() -> None:
+    """0 and 1 stand in g0, of which only 3 is not known: it died, likely; nobody where half of the job is unknown."""
+    one = diagnose_snapshot(snapshot(stall(0, {0, 1}, set()), unseen=frozenset({3})))
+    assert [(culprit.member, culprit.cause) for culprit in one.culprits] == [(3, "no-record")]
+    half = diagnose_snapshot(snapshot(stall(0, {0, 1}, set()), members=4, unseen=frozenset({2, 3})))
+    assert half.culprits == ()
+
+
+def test_who_may_wait_for_another_unseen_is_not_named() -> None:
+    """2 and 3 came nowhere, and exchange what is not recorded: one of them waits for the other; 5 is named, alone."""
+    stalls = (stall(0, {0}, {2}), stall(1, {1}, {3}), stall(2, {4}, {5}))
+    found = diagnose_snapshot(snapshot(*stalls, unrecorded=(frozenset({2, 3}),)))
+    assert [culprit.member for culprit in found.culprits] == [5]
+    assert says(found.notes, "rank 2 and rank 3", "not recorded")
 
 
 def test_whoever_is_busy_elsewhere_is_not_blamed() -> None:

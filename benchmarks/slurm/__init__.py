@@ -1,0 +1,1 @@
+"""A real Slurm: what it chooses, and what Arnold does on it."""

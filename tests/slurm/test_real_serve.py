@@ -1,0 +1,209 @@
+"""`arnold slurm serve` on a real Slurm: from a comment to ranks on their nodes, and killed at every step."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from tests.real_slurm import DEADLINE, RealSlurm, installs, real_slurm
+from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
+
+INSTALLS = [install for install in installs() if install.root is None]
+pytestmark = [
+    pytest.mark.launchers,
+    pytest.mark.xdist_group("launchers"),
+    pytest.mark.skipif(not INSTALLS, reason="no Slurm on this machine (slurmctld, slurmd, sbatch), or not root"),
+]
+LUA = Path(__file__).parents[2] / "manifests" / "slurm" / "job_submit.lua"
+
+ARNOLD = Path(sys.executable).with_name("arnold")
+STEPS = ("plan", "reservation", "order", "update", "start")
+"""Where a daemon is killed: behind each of its steps, and when it sees that the job runs."""
+
+DYING = """
+import os, signal, sys
+from slurm import serve
+
+def dying(real, when):
+    def call(*words, **named):
+        result = real(*words, **named)
+        if when(words, result):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    return call
+
+step, job = sys.argv[1:]
+if step in ("plan", "start"):
+    done = "planned" if step == "plan" else "running"
+    serve.decide = dying(serve.decide, lambda words, decision: job in [
+        number for number, state in decision.states.items() if state == done])
+if step == "order":
+    serve.write_file = dying(serve.write_file, lambda *_: True)
+if step in ("reservation", "update"):
+    serve.tell = dying(serve.tell, lambda words, _: words[0] == {"reservation": "create"}.get(step, step))
+sys.argv = ["arnold", "slurm", "serve", "--reserve-from", "4"]
+from arnold.main import main
+main()
+"""
+
+SCRIPT = """#!/bin/bash
+#SBATCH --ntasks-per-node=2 --open-mode=append -t 5
+cat {orders}/$SLURM_JOB_ID
+srun sh -c 'echo rank $SLURM_PROCID $SLURMD_NODENAME'
+sleep {seconds}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+    """Eight nodes of two GPUs in two minipods, with the plug-in that lets jobs wait for their plan."""
+    folder = tmp_path_factory.mktemp("slurm")
+    shutil.copy(LUA, folder)
+    with real_slurm(INSTALLS[0], folder, NODES, TOPOLOGY, gpus=2, conf="JobSubmitPlugins=lua\n") as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def slurm(made: RealSlurm) -> dict[str, str]:
+    """The environment that leads to it, once its nodes are idle, and reservations of ours, which outlive jobs, gone."""
+    for name in re.findall(r"ReservationName=(\S+)", made.run("scontrol", "show", "reservations")):
+        made.tried("scontrol", "delete", f"ReservationName={name}")
+    made.wait_for(len(NODES))
+    return made.environment
+
+
+def wait_until(holds: Callable[[], bool], slurm: dict[str, str]) -> None:
+    """Wait until something holds; where it does not in time, fail with the log of the daemons."""
+    end = monotonic() + DEADLINE
+    while not holds():
+        assert monotonic() < end, (Path(slurm["SLURM_CONF"]).parent / "log").read_text()[-3000:]
+        sleep(0.2)
+
+
+def asked(environment: dict[str, str], *words: str) -> str:
+    """What a program of Slurm's prints; empty where it fails."""
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stdout
+
+
+@contextmanager
+def serving(slurm: dict[str, str], *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A daemon; ended by SIGTERM, after which it exits 0, if it has come so far as to look."""
+    command = [str(ARNOLD), "slurm", "serve", *words]
+    with subprocess.Popen(command, env=slurm, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as daemon:
+        try:
+            yield daemon
+            daemon.terminate()
+            assert daemon.wait(timeout=60) in (0, -signal.SIGTERM)
+        finally:
+            daemon.kill()
+
+
+def submit(slurm: dict[str, str], folder: Path, *words: str, seconds: int = 0) -> str:
+    """Submit a job that prints its order and where each rank is; return its number."""
+    orders = Path(slurm["SLURM_CONF"]).parent / "share" / "orders"
+    script = folder / f"train-{seconds}.sh"
+    script.write_text(SCRIPT.format(orders=orders, seconds=seconds))
+    command = ["sbatch", "--parsable", f"--output={folder}/%j.out", f"--error={folder}/%j.err", *words, str(script)]
+    return subprocess.run(command, env=slurm, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def in_order(folder: Path, number: str) -> bool:
+    """Whether a job ran once, every rank on the node that its order says; fails if a rank is missing or there twice."""
+    lines = [line.split() for line in (folder / f"{number}.out").read_text().splitlines()]
+    order, ranks = [line[0] for line in lines if len(line) == 1], [line[1:] for line in lines if len(line) == 3]
+    assert sorted(int(rank) for rank, _ in ranks) == [*range(8)], lines
+    return {int(rank): node for rank, node in ranks} == {i: order[i // 2] for i in range(8) if order}
+
+
+def state_of(slurm: dict[str, str], number: str) -> str:
+    """The state of a job."""
+    found = re.search(r"JobState=(\w+)", asked(slurm, "scontrol", "show", "job", number))
+    return found[1] if found else ""
+
+
+def test_from_a_comment_to_ranks_on_their_nodes(slurm: dict[str, str], tmp_path: Path) -> None:
+    """Two jobs of four nodes fill both minipods; one that cannot be read runs as it is, and a second daemon exits 1."""
+    asks = f"--comment=arnold: {GRID}"
+    with serving(slurm, "--reserve-from", "4") as daemon:
+        numbers = [submit(slurm, tmp_path, "-N4", asks, seconds=2) for _ in range(2)]
+        odd = submit(slurm, tmp_path, "-N4", "--comment=arnold: $(touch /tmp/hostile); `id`")
+        forged = submit(slurm, tmp_path, "-N4", f"--comment=x\nJobId={numbers[0]} Comment=arnold: tp=1", "-J", "a\nb |")
+        wait_until(lambda: state_of(slurm, odd) == state_of(slurm, forged) == "COMPLETED", slurm)
+        second = subprocess.run([str(ARNOLD), "slurm", "serve"], env=slurm, capture_output=True, text=True, check=False)
+        assert (second.returncode, f"process {daemon.pid} " in second.stderr) == (1, True)
+        wait_until(lambda: all(state_of(slurm, number) == "COMPLETED" for number in numbers), slurm)
+        said = asked(slurm, "scontrol", "show", "job", odd)
+    assert all(in_order(tmp_path, number) for number in numbers)
+    assert "arnold: refused: " in said
+    assert not Path("/tmp/hostile").exists()
+    assert not in_order(tmp_path, odd)  # Slurm's own ranks, each once
+
+
+def test_killed_at_every_step_it_loses_no_job(slurm: dict[str, str], tmp_path: Path) -> None:
+    """A job for each step at which a daemon dies, and jobs of others between: all run once, those that were planned in
+    the order of their ranks; the others keep their comments and begins.
+    """
+    numbers, others = list[str](), list[str]()
+    for step in STEPS:
+        others.append(submit(slurm, tmp_path, "-N1", "--comment=of ours", "--begin=now+5"))
+        others.append(submit(slurm, tmp_path, "-N1", "--hold"))
+        numbers.append(submit(slurm, tmp_path, "-N4", f"--comment=arnold: {GRID}", seconds=1))
+        command = [sys.executable, "-c", DYING, step, numbers[-1]]
+        killed = subprocess.run(command, env=slurm, capture_output=True, text=True, check=False, timeout=60)
+        assert killed.returncode == -9, killed.stdout + killed.stderr
+    with serving(slurm, "--reserve-from", "4"):
+        wait_until(lambda: all(state_of(slurm, number) == "COMPLETED" for number in numbers), slurm)
+    assert [in_order(tmp_path, number) for number in numbers] == [True] * len(STEPS)
+    wait_until(lambda: all(state_of(slurm, number) == "COMPLETED" for number in others[::2]), slurm)
+    assert [state_of(slurm, number) for number in others[1::2]] == ["PENDING"] * len(STEPS)
+    assert all("Comment=of ours" in asked(slurm, "scontrol", "show", "job", number) for number in others[::2])
+    subprocess.run(["scancel", *others[1::2]], env=slurm, check=True)
+
+
+def test_without_a_daemon_the_begin_comes(slurm: dict[str, str], tmp_path: Path) -> None:
+    """A job that was to wait for its plan begins in ten minutes at the latest, by Slurm itself; what its user said is
+    kept in the comment.
+    """
+    number = submit(slurm, tmp_path, "-N4", f"--comment=arnold: {GRID}", "--begin=now+1hour")
+    shown = asked(slurm | {"SLURM_TIME_FORMAT": "%s"}, "squeue", "-h", "-j", number, "-o", "%S %V %k")
+    begin, submitted, _, grid = shown.split()
+    assert int(begin) - int(submitted) == pytest.approx(3600 + 600, abs=2)
+    assert int(grid.partition("begin=")[2]) == int(begin) - 600
+    subprocess.run(["scontrol", "update", f"JobId={number}", "StartTime=now"], env=slurm, check=True)
+    wait_until(lambda: state_of(slurm, number) == "COMPLETED", slurm)
+    assert not in_order(tmp_path, number)
+
+
+def test_a_lost_node_is_planned_around(slurm: dict[str, str], tmp_path: Path) -> None:
+    """A foreign job takes a node of a plan before Slurm starts it: the job waits again, and is planned on others."""
+    with serving(slurm):
+        blocker = submit(slurm, tmp_path, "-N4", "-n8", "-w", "n[01-04]", seconds=4)
+        wait_until(lambda: state_of(slurm, blocker) == "RUNNING", slurm)
+        number = submit(slurm, tmp_path, "-N4", f"--comment=arnold: {GRID}", seconds=1)
+        wait_until(lambda: state_of(slurm, number) == "COMPLETED", slurm)
+    assert in_order(tmp_path, number)
+    nodes = {line.split()[2] for line in (tmp_path / f"{number}.out").read_text().splitlines() if "rank" in line}
+    assert nodes == {"n05", "n06", "n07", "n08"}
+
+
+def test_a_slurm_that_is_away_is_asked_again(slurm: dict[str, str], tmp_path: Path) -> None:
+    """Nothing is written, and the daemon neither ends nor asks in a hurry: 1 s, then 2 s, then 4 s."""
+    shutil.copytree(Path(slurm["SLURM_CONF"]).parent / "share", tmp_path / "share")
+    conf = Path(slurm["SLURM_CONF"]).read_text()
+    (tmp_path / "slurm.conf").write_text(re.sub(r"SlurmctldPort=\d+", "SlurmctldPort=1", conf))
+    orders = tmp_path / "share" / "orders"
+    before = {*orders.iterdir()}
+    with serving(slurm | {"SLURM_CONF": str(tmp_path / "slurm.conf")}, "--orders", str(orders)) as daemon:
+        assert daemon.stdout is not None
+        said = next(line for line in iter(daemon.stdout.readline, "") if "asked again" in line)
+    assert "asked again in 1 s" in said
+    assert {file.name for file in orders.iterdir()} - {file.name for file in before} <= {".serve.lock"}
