@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.health_peers import asks_prometheus, record_findings, stopped_by_sigterm, tell_round
+from arnold.commands.health_peers import record_findings, stopped_by_sigterm, tell_round
 from arnold.options.cluster_options import KUBERNETES
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option
+from arnold.options.peers_options import asks_prometheus
 from arnold.options.shared_options import STORE_HELP, yes_option
 from ground.errors import ArnoldError, InvalidInput
 
