@@ -58,6 +58,17 @@ class ReplicatedJob(Object, frozen=True):
         return self.replicas * (1 if job.parallelism is None else job.parallelism) if job.template.spec.gpus else 0
 
 
+class _RayGroup(Object, frozen=True):
+    replicas: int = 0
+    num_of_hosts: int = 1
+    suspend: bool = False
+    template: _PodTemplate = _PodTemplate()
+
+
+class _RayHead(Object, frozen=True):
+    template: _PodTemplate = _PodTemplate()
+
+
 class _GangPolicy(Object, frozen=True):
     min_count: int | None = None
 
@@ -101,7 +112,8 @@ class OwnerSpec(Object, frozen=True):
     """What the makers of pods say about their number and their place, each kind in its own fields.
 
     Job: completions, parallelism, and what it bears of failures; JobSet: replicatedJobs; StatefulSet: replicas,
-    podManagementPolicy and template; native PodGroup: schedulingPolicy and schedulingConstraints; PodGroup of
+    podManagementPolicy and template; RayCluster: headGroupSpec and workerGroupSpecs; native PodGroup:
+    schedulingPolicy and schedulingConstraints; PodGroup of
     sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
     """
 
@@ -114,6 +126,8 @@ class OwnerSpec(Object, frozen=True):
     pod_management_policy: str = ""
     template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
     replicated_jobs: list[ReplicatedJob] | None = None
+    head_group_spec: _RayHead | None = None
+    worker_group_specs: list[_RayGroup] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
@@ -130,7 +144,7 @@ class OwnerStatus(Object, frozen=True):
 
 
 class Owner(Object, frozen=True):
-    """An object that says how many pods belong together: Job, JobSet, StatefulSet or a PodGroup of any API."""
+    """An object that says how many pods belong together: Job, JobSet, RayCluster, StatefulSet or a PodGroup."""
 
     kind: str = ""
     metadata: Metadata = Metadata()
@@ -158,6 +172,20 @@ class Owner(Object, frozen=True):
             return None if spec.backoff_limit_per_index > 0 else 0  # of an index, whose failures so far are not known
         # Kubernetes' own default of backoffLimit is 6
         return max(0, (6 if spec.backoff_limit is None else spec.backoff_limit) - self.status.failed)
+
+    @property
+    def ray_pods(self) -> int | None:
+        """Pods of a RayCluster that hold GPUs; ``None`` = it is none, or claims them, or says no number of GPUs."""
+        spec = self.spec
+        groups = [
+            (group.template, group.replicas * group.num_of_hosts * (not group.suspend))
+            for group in spec.worker_group_specs or ()
+        ]
+        groups += [(spec.head_group_spec.template, 1)] if spec.head_group_spec is not None else []
+        with suppress(ValueError):
+            if not any(template.spec.resource_claims for template, _ in groups):
+                return sum(pods for template, pods in groups if template.spec.gpus) or None
+        return None
 
     @property
     def without_gpus(self) -> bool:

@@ -171,12 +171,12 @@ def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
         yield _Form("jobset", name, size=size)
     if name := labels.get(d.KUBEFLOW_JOB):
         yield _Form("kubeflow", name)
-    if name := labels.get(d.RAY_CLUSTER):
-        yield _Form("kuberay", name)
     owner = pod.owner
+    controller = None if owner is None else owners.get(owner.uid)
+    if name := labels.get(d.RAY_CLUSTER):
+        yield _Form("kuberay", name, size=None if controller is None else controller.ray_pods)
     if owner is None:
         return
-    controller = owners.get(owner.uid)
     if owner.kind == "Job" and (d.COMPLETION_INDEX in labels or d.COMPLETION_INDEX in pod.annotations):
         yield _Form("job", owner.name, size=controller.spec.completions if controller else None)
     if owner.kind == "StatefulSet":

@@ -449,3 +449,67 @@ def test_a_controller_that_makes_pods_one_after_the_other(kind: str, spec: Json,
     world.settle()
     assert world.phase("t") is PlanPhase.WAITING
     assert cure in world.plan("t").message
+
+
+@pytest.mark.parametrize("kind", INDEX)
+@pytest.mark.parametrize("left", [(4, 5), (4,)])
+def test_a_plan_that_is_lost_while_a_gang_shrinks_and_grows_again(kind: str, left: tuple[int, ...]) -> None:
+    """Six are to be four, and some of the others are still there, when the plan is deleted; then they are to be six
+    again: those that are on nodes keep these.
+    """
+    world = running(6, kind)
+    before = world.plan("t").nodes
+    world.says(4)
+    world.delete(*(f"t-{rank}" for rank in (4, 5) if rank not in left))
+    world.settle()
+    world.state.drop_plan(world.plan("t").key)
+    world.settle()
+    world.says(6)
+    world.run(*world.make(*(rank for rank in (4, 5) if rank not in left)))
+    assert world.plan("t").nodes[: 4 + len(left)] == before[: 4 + len(left)]
+    assert world.promised == world.needed == {*world.plan("t").nodes}
+    assert (len(world.promised), world.phase("t"), healthy(world)) == (6, PlanPhase.BOUND, "")
+
+
+def test_groups_of_ray_are_scaled_one_by_one() -> None:
+    """The autoscaler takes any replica and adds to any group: those that run keep their nodes, by UID."""
+    world = Elastic()
+
+    def groups(**replicas: int) -> None:
+        template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
+        head = {"template": {"spec": {"containers": [{"name": "c"}]}}}
+        workers = [{"groupName": name, "replicas": count, "template": template} for name, count in replicas.items()]
+        meta = {"name": "t", "namespace": SPACE, "uid": uid("t")}
+        spec = {"headGroupSpec": head, "workerGroupSpecs": workers}
+        world.state.put_owner(decode_owner({"kind": "RayCluster", "metadata": meta, "spec": spec}))
+
+    def make(group: str, *replicas: int) -> list[str]:
+        of_ray = {"cluster": "t", "node-type": "worker", "group": group, "replica-host-index": "0"}
+        labels = {f"ray.io/{name}": text for name, text in of_ray.items()}
+        owner, index = ("RayCluster", "t"), "ray.io/worker-group-replica-index"
+        return [
+            world.add(pod_json(f"{group}-{one}", owner=owner, labels={**labels, index: str(one)}, gate=True))
+            for one in replicas
+        ]
+
+    groups(a=2, b=2)
+    world.run(*make("a", 0, 1), *make("b", 0, 1))
+    before = on_nodes(world)
+    groups(a=3, b=3)
+    world.run(*make("a", 2), *make("b", 2))
+    assert on_nodes(world).items() >= before.items()
+    assert (len(world.promised), world.promised, healthy(world)) == (6, world.needed, "")
+    groups(a=2, b=1)
+    world.delete("a-0", "b-0", "b-2")
+    world.settle()
+    assert (len(world.promised), world.promised, healthy(world)) == (3, world.needed, "")
+    world.recreate("a-2")
+    groups(a=3, b=1)
+    world.run("a-2", *make("a", 0))
+    assert on_nodes(world)["b-1"] == before["b-1"]
+    assert (len(world.promised), world.promised, healthy(world)) == (4, world.needed, "")
+
+
+def on_nodes(world: World) -> dict[str, str]:
+    """Node of each pod that has one."""
+    return {name: pod["spec"]["nodeName"] for name, pod in world.pods.items() if pod["spec"].get("nodeName")}
