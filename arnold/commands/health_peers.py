@@ -1,6 +1,4 @@
-"""``arnold health peers``, ``watch`` and ``order``: machines compared by their metrics, recorded, or again and again
-over a running Prometheus; and the order of metrics learnt.
-"""
+"""``arnold health peers`` and ``watch``: machines compared by their metrics, recorded, or from a running Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import click
 from annotated_types import Gt, Interval
 
-from arnold.console.output import answer, as_written, emit_json, print_rows, progress, save_flags
+from arnold.console.output import answer, as_written, print_rows, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import STORE_HELP, flags_out_option, html_option, lenient_option, yes_option
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-PAPER_ORDER = "the order of the Minder paper"  # As the help says it
 
 
 def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
@@ -46,17 +43,8 @@ def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
 class DetectorOptions:
     """What decides whether a machine stands out; what is not said is as in :class:`ComparisonSettings`."""
 
-    order: tuple[str, ...] = field(
-        default=(),
-        metadata={"option": "--metric-order", "metavar": "METRIC,..", "separator": ",", "default": PAPER_ORDER},
-    )
-    """Metrics to look at, in this order."""
-    denoiser: str | None = field(default=None, metadata={"metavar": "NAME", "default": "level"})
-    """Filter of the samples: level, median, polynomial, pca, raw or lstm-vae."""
-    threshold: Annotated[float | None, Gt(0)] = field(
-        default=None, metadata={"metavar": "SCORE", "default": "by the number of machines, 4 to 14"}
-    )
-    """Score from which on a machine stands out."""
+    threshold: Annotated[float | None, Gt(0)] = field(default=None, metadata={"metavar": "SCORE", "default": "7"})
+    """Score from which on a machine or a part of it stands out: times the spread of its peers."""
     continuity: Annotated[float | None, Gt(0)] = field(
         default=None, metadata={"metavar": "SECONDS", "default": "240, of step times 60"}
     )
@@ -69,14 +57,10 @@ class DetectorOptions:
     """Nodes to compare: names or Slurm hostlists."""
 
     def settings(self, *, step: float | None) -> ComparisonSettings:
-        """Return the settings of a comparison, ``step`` the seconds between samples; UnknownName: no such denoiser."""
+        """Return the settings of a comparison, ``step`` the seconds between samples."""
         from health.peers.comparison import ComparisonSettings
-        from health.peers.denoise import load_denoiser
-        from health.peers.metrics import canonical
 
         options = {
-            "order": tuple(map(canonical, self.order)) or None,
-            "denoiser": None if self.denoiser is None else load_denoiser(self.denoiser),
             "threshold": self.threshold,
             "continuity": self.continuity,
             "step_time_continuity": self.continuity,
@@ -103,12 +87,6 @@ Examples:
   arnold health peers smi/*.csv
 """
 
-ORDER_EXAMPLES = """\b
-Examples:
-  arnold health order metrics.parquet --fault 1200:1740 --fault 5300:5900
-  arnold health peers new.parquet --metric-order pfc_tx_packet_rate,cpu_usage
-"""
-
 
 @click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
@@ -117,7 +95,6 @@ Examples:
 @flags_out_option
 @yes_option
 @positive_option("--sample-interval", "Seconds between samples.  [default: as sampled]", metavar="SECONDS")
-@click.option("--all-metrics", is_flag=True, help="Look at all metrics, also after the first alert.")
 @lenient_option
 @options_of(SampleColumns)
 @html_option
@@ -131,16 +108,15 @@ def peers(
     flags_out: str | None,
     yes: bool,
     sample_interval: float | None,
-    all_metrics: bool,
     lenient: bool,
     columns: SampleColumns,
     detector: DetectorOptions,
 ) -> None:
-    """Compare a job's machines with each other by their recorded metrics, after Minder.
+    """Compare a job's machines, GPUs and ports with each other by their recorded metrics.
 
     FILEs are Parquet or CSV with a sample a row (time, machine, metric, value) or a column a machine, CSV of nvidia-smi
-    (a file a host), JSON answers of Prometheus, or the text of an exporter; - is standard input. A machine whose metric
-    stays far from its peers' for minutes is flagged; one moment is shown and not judged.
+    (a file a host), JSON answers of Prometheus, or the text of an exporter; - is standard input. A machine that stays
+    far from its peers for minutes, or a GPU or NIC of it, is flagged; one moment is shown and not judged.
     """
     from health.peers.comparison import at_moment, detect, is_moment
     from health.peers.recording_files import load_recordings
@@ -152,50 +128,12 @@ def peers(
         recording = load_recordings(files, columns=columns, format=format, machines=detector.machines, lenient=lenient)
         moment = is_moment(recording)
         examined = []
-        for metric in () if moment else detect(recording, settings, everything=all_metrics):
+        for metric in () if moment else detect(recording, settings):
             say(metric.metric)
             examined.append(metric)
     verdict = at_moment(recording) if moment else judge(recording, examined)
     save_flags(verdict.flags, flags_out, of=None if yes else verdict.machines)
     answer(verdict, partial(print_verdict, window=settings.window), as_json=as_json, html=html)
-
-
-@click.command("order", cls=JsonCommand, document="health.peers.metrics:LearntOrder", epilog=ORDER_EXAMPLES)
-@click.argument("file", type=FILE)
-@click.option(
-    "--fault",
-    "faults",
-    multiple=True,
-    required=True,
-    metavar="FROM:TO",
-    help="When something was wrong, in seconds of the recording.",
-)
-@lenient_option
-def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -> None:
-    """Learn from known faults which metric to ask first: a decision tree on how far the farthest machine is.
-
-    FILE is as for `arnold health peers`; --fault says when something was wrong in it, in seconds on its clock. Needs
-    scikit-learn: in a clone of Arnold, pip install '.[learn]'.
-    """
-    from health.peers.metrics import learn_order
-    from health.peers.recording_files import load_recording
-
-    intervals = []
-    for text in faults:
-        begin, _, end = text.partition(":")
-        try:
-            start, stop = float(begin), float(end)
-        except ValueError:
-            start, stop = 1.0, 0.0
-        if not start < stop:
-            message = f"{text[:40]!r} is not FROM:TO in seconds, such as 1200:1740."
-            raise click.BadParameter(message, param_hint="--fault")
-        intervals.append((start, stop))
-    learnt = learn_order([(load_recording(file, lenient=lenient), intervals)])
-    if as_json:
-        emit_json(learnt)
-    else:
-        click.echo(",".join(learnt.order))
 
 
 def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
@@ -212,13 +150,16 @@ def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
         longest = metric.stretches[0] if metric.stretches else None
         shown, score = ("-", "-"), "-"
         if longest:
-            shown = longest.machine, f"{counted_seconds(longest, step=metric.step, window=window):.0f} s"
+            shown = (
+                f"{longest.machine} {longest.part}".rstrip(),
+                f"{counted_seconds(longest, step=metric.step, window=window):.0f} s",
+            )
             score = f"{longest.score:.1f}"
         rows.append(
             (metric.metric, metric.machines, f"every {metric.step:g} s", *shown, f"{metric.needed:.0f} s", score)
         )
     if any(metric.step for metric in verdict.metrics):
-        print_rows(out, headers, rows, title="Metrics, as asked", left=["stood out longest"])
+        print_rows(out, headers, rows, title="Metrics", left=["stood out longest"])
     for note in verdict.notes:
         out.print(f"Note: {note}", soft_wrap=True)
 

@@ -34,7 +34,7 @@ from extender.controller import actions as act
 from extender.controller.pacing import Timeouts
 from extender.fleet.fleet import Fleet
 from extender.fleet.hosts import Demand, Host, demands_of
-from extender.gangs.job import nodes_needed, nodes_of_pods, ranks_by_node
+from extender.gangs.job import nodes_of_pods, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE, PLANNED
 from extender.plans.definitions import Definitions
@@ -536,9 +536,13 @@ def _grown(context: Context, progress: PlanProgress) -> GangPlan | None:
     gang, plan = progress.gang, progress.plan
     if not gang.planned == len(plan.nodes) < len(gang.members) or not _only_resized(context, progress):
         return None
-    ranks, there = len(gang.members), plan.nodes_by_rank
+    ranks, by_node = len(gang.members), [*plan.nodes_by_rank]
     # new ranks that share the last node with ranks that are there have that node
-    by_node = [*there, *(None,) * (nodes_needed(ranks, plan.pods_per_node) - len(there))]
+    for group in [*ranks_by_node(ranks, plan.pods_per_node)][len(by_node) :]:
+        # pods that never left theirs, as the plan was lost while it shrank, keep these
+        there = {member.pod.node for rank in group if (member := gang.members[rank]) is not None} - {None, *by_node}
+        node = there.pop() if len(there) == 1 else None
+        by_node.append(node if node is None or context.fleet.promised_to(node) in (None, gang.key) else None)
     nodes = nodes_of_pods(by_node, ranks, plan.pods_per_node)
     return plan.replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, plan.spec)) if gang.complete else None
 
@@ -595,7 +599,10 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
     grown = _grown(context, progress)
     _advance(context, progress, unfit, grown=grown)
     if grown is not None and not context.decision.actions:
-        context.do(act.RepairAction(grown, (), _growth(plan, grown)))
+        if None in grown.nodes:
+            context.do(act.RepairAction(grown, (), _growth(plan, grown)))
+        else:
+            context.do(act.Write(grown.without_worth(), weigh=True))
 
 
 def _growth(plan: GangPlan, grown: GangPlan) -> str:

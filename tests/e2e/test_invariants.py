@@ -13,6 +13,7 @@ from tests.e2e.harness.invariants import (
     off_plan,
     promised_twice,
     released_in_vain,
+    unneeded,
     unused,
     used_twice,
 )
@@ -96,6 +97,14 @@ def test_a_promised_node_that_nobody_uses() -> None:
     assert unused(nodes[1:], pods, [_plan("a", "Released", "n1")]) == []
     pods[0]["spec"]["nodeName"] = "n1"
     assert unused(nodes, pods, [_plan("a", "Released", "n1", "n2")]) == []
+
+
+def test_a_node_that_is_promised_for_a_rank_that_is_no_more() -> None:
+    """Of a Job that has shrunk to one; not by a plan that gave its nodes back, nor of a gang without a Job."""
+    job = {"metadata": {"namespace": "team", "name": "a"}, "spec": {"completions": 1}}
+    lines = ["team/a: n2 is promised for rank 1 of 1"]
+    assert unneeded([job], [_plan("a", "Bound", "n1", "n2"), _plan("b", "Bound", "n3", "n4")]) == lines
+    assert unneeded([job], [_plan("a", "Expired", "n1", "n2")]) == unneeded([], [_plan("a", "Bound", "n1", "n2")]) == []
 
 
 def _write_plan(plane: ControlPlane, namespace: str, name: str, phase: str, pod_of: dict[str, str]) -> None:

@@ -105,6 +105,18 @@ def unused(nodes: Sequence[Object], pods: Sequence[Object], plans: Sequence[Gang
     ]
 
 
+def unneeded(jobs: Sequence[Object], plans: Sequence[GangPlan]) -> list[str]:
+    """Nodes that are promised for ranks which the Job of the gang does not have any more."""
+    sizes = {(job["metadata"]["namespace"], job["metadata"]["name"]): job["spec"].get("completions") for job in jobs}
+    return [
+        f"{plan.namespace}/{plan.name}: {node} is promised for rank {rank} of {size}"
+        for plan in plans
+        if (size := sizes.get((plan.namespace, plan.name))) is not None
+        for rank, node in enumerate(plan.promised)
+        if node and rank >= size
+    ]
+
+
 def _on_their_way(pods: Sequence[Object]) -> list[Object]:
     """Pods that were released, are on no node, and are not being deleted."""
     released = [pod for pod in pods if "arnold.dev/released" in pod["metadata"].get("labels", {})]
@@ -152,7 +164,8 @@ class Lookout:
     A look that the API server does not answer, as it is away or without its store, is none.
 
     :param patience: seconds that a released pod may be pinned to a node that its gang has not, and that a promised node
-        may be unused, but for those in which the API server did not answer; ``None`` = not looked at.
+        may be unused, or promised for a rank that its Job has no more, but for those in which the API server did not
+        answer; ``None`` = not looked at.
     """
 
     def __init__(self, client: Client, *, every: float, patience: float | None = None) -> None:
@@ -191,6 +204,7 @@ class Lookout:
         """Note what has been wrong for too long, and not only between two writes."""
         nodes, pods = self._client.all("nodes"), live_pods(self._client)
         kinds = {"released in vain": released_in_vain(pods, plans), "unused": unused(nodes, pods, plans)}
+        kinds["unneeded"] = unneeded(self._client.all("jobs"), plans)
         now, elapsed, lasting = time.monotonic(), time.monotonic() - self._looked, self._lasting
         self._looked, self._lasting = now, {}
         for kind, lines in kinds.items():

@@ -451,6 +451,26 @@ def test_a_controller_that_makes_pods_one_after_the_other(kind: str, spec: Json,
     assert cure in world.plan("t").message
 
 
+@pytest.mark.parametrize("kind", INDEX)
+@pytest.mark.parametrize("left", [(4, 5), (4,)])
+def test_a_plan_that_is_lost_while_a_gang_shrinks_and_grows_again(kind: str, left: tuple[int, ...]) -> None:
+    """Six are to be four, and some of the others are still there, when the plan is deleted; then they are to be six
+    again: those that are on nodes keep these.
+    """
+    world = running(6, kind)
+    before = world.plan("t").nodes
+    world.says(4)
+    world.delete(*(f"t-{rank}" for rank in (4, 5) if rank not in left))
+    world.settle()
+    world.state.drop_plan(world.plan("t").key)
+    world.settle()
+    world.says(6)
+    world.run(*world.make(*(rank for rank in (4, 5) if rank not in left)))
+    assert world.plan("t").nodes[: 4 + len(left)] == before[: 4 + len(left)]
+    assert world.promised == world.needed == {*world.plan("t").nodes}
+    assert (len(world.promised), world.phase("t"), healthy(world)) == (6, PlanPhase.BOUND, "")
+
+
 def test_groups_of_ray_are_scaled_one_by_one() -> None:
     """The autoscaler takes any replica and adds to any group: those that run keep their nodes, by UID."""
     world = Elastic()
