@@ -120,7 +120,7 @@ def test_every_form_is_placed_whole(gang: str, objects: list[Json], ranks: str) 
     assert len(names) == len(wanted)
     assert all(name.startswith(start) for name, start in zip(names, wanted, strict=True))
     plan = world.plan(gang)
-    assert (plan.phase, plan.spec.size, [world.pin(name) for name in names]) == (
+    assert (plan.phase, plan.spec.size, [world.node_of(name) for name in names]) == (
         PlanPhase.RELEASED,
         len(names),
         list(plan.nodes),
