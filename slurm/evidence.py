@@ -48,13 +48,13 @@ class EvidencePolicy:
             measure = next((known for known in get_args(Measure) if known == name), None)
             if kind not in kinds or kind in chosen or measure is None:
                 fix = f"write KIND=MEASURE of {', '.join(kinds)} and {', '.join(get_args(Measure))}, each kind once"
-                raise InvalidInput(f"{part[:60]!r} is no policy", where="--policy", fix=fix)
+                raise InvalidInput(f"{part[:60]!r} is no policy", where="--measures", fix=fix)
             chosen[kind] = measure
         return cls(**chosen)
 
 
 @dataclass(frozen=True, slots=True)
-class NodeChange:
+class KeeperChange:
     """One change of a node; of ``suspect`` all nodes of the reservation, none = it goes."""
 
     verb: Literal["drain", "resume", "weight", "suspect"]
@@ -71,7 +71,7 @@ class NodeChange:
 class EvidenceDecision:
     """What is to be done, and what is not, though the policy asks for it."""
 
-    changes: tuple[NodeChange, ...]
+    changes: tuple[KeeperChange, ...]
     passed_over: Mapping[str, str]  # node -> why
 
 
@@ -109,7 +109,7 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
     wanted = {name: getattr(policy, held[name].kind) if name in held else "price" for name in nodes}
     suspects = {name for other in live.said.reservations or () if other.name == SUSPECT for name in other.nodes}
     kept = {name for name in suspects if wanted.get(name) == "reserve"}
-    changes, passed = list[NodeChange](), dict[str, str]()
+    changes, passed = list[KeeperChange](), dict[str, str]()
     for name, node in nodes.items():
         ours, memory = drained_by_us(node), Memory.of(node)
         weight = node.weight if memory.weight is None else memory.weight
@@ -117,15 +117,17 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
             if use_of(word for word in node.state if "DRAIN" not in word.upper()) is Use.UNUSABLE:
                 passed[name] = f"was drained by us, and is {'+'.join(node.state).lower()}"
             else:
-                changes.append(NodeChange("resume", name))
+                changes.append(KeeperChange("resume", name))
         heavy = None if weight is None or wanted[name] != "weight" else weight + _added(held[name])
         if memory.foreign and heavy is not None:
             passed[name] = "its comment is somebody else's"
         elif heavy is not None and node.weight != heavy:
             comment = memory.comment(weight=weight, drained=memory.drained)
-            changes.append(NodeChange("weight", name, str(heavy), comment))
+            changes.append(KeeperChange("weight", name, str(heavy), comment))
         elif heavy is None and memory.weight is not None:
-            changes.append(NodeChange("weight", name, str(weight), memory.comment(weight=None, drained=memory.drained)))
+            changes.append(
+                KeeperChange("weight", name, str(weight), memory.comment(weight=None, drained=memory.drained))
+            )
     taken = {name for name, node in nodes.items() if _counts(node, live.now)} | kept
     budget = Budget(live.base, taken)
     for flag in sorted(held.values(), key=lambda flag: (*severity(flag)[:2], flag.node), reverse=True):
@@ -143,9 +145,9 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
             kept.add(name)
         else:
             comment = memory.comment(weight=memory.weight, drained=int(live.now))
-            changes.append(NodeChange("drain", name, reason_of(flag), comment))
+            changes.append(KeeperChange("drain", name, reason_of(flag), comment))
     if kept != suspects:
-        changes.append(NodeChange("suspect", fold_hostlist(sorted(kept))))
+        changes.append(KeeperChange("suspect", fold_hostlist(sorted(kept))))
     return EvidenceDecision(tuple(changes), passed)
 
 

@@ -93,8 +93,8 @@ Examples:
 """
 FLAGS_EXAMPLES = """\b
 Examples:
-  arnold slurm flags --store flags.db --policy faulty=drain,straggler=weight
-  arnold slurm flags --store flags.db --policy faulty=drain --through 'sudo -u slurm /etc/slurm/node_keeper'
+  arnold slurm flags --store flags.db --measures faulty=drain,straggler=weight
+  arnold slurm flags --store flags.db --measures faulty=drain --through 'sudo -u slurm /etc/slurm/node_keeper'
 """
 ORDER_EXAMPLES = """\b
 Examples:
@@ -232,13 +232,13 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
 @command.command("flags", cls=Command, epilog=FLAGS_EXAMPLES)
 @file_option("--store", required=True, help=STORE_HELP)
 @click.option(
-    "--policy",
+    "--measures",
     metavar="KIND=MEASURE,..",
     default="",
     help="What is done about faulty, degraded and straggler nodes: price, weight, reserve, drain.  [default: price]",
 )
 @click.option("--through", metavar="COMMAND", help="The program that does it.  [default: it is only said]")
-def flags(*, store: str, policy: str, through: str | None) -> None:
+def flags(*, store: str, measures: str, through: str | None) -> None:
     """Say what the flags of a store lead to in Slurm, and have it done.
 
     price: nothing in Slurm, plans alone avoid the node. weight: Slurm gives it away later. reserve: it goes into the
@@ -253,8 +253,8 @@ def flags(*, store: str, policy: str, through: str | None) -> None:
     from slurm.live import Eyes
     from topology.flag_sources import read_flags
 
-    measures, live = EvidencePolicy.parse(policy), Eyes().look()
-    decision = decide_evidence(live, read_flags(store, now=datetime.now(UTC)), measures)
+    policy, live = EvidencePolicy.parse(measures), Eyes().look()
+    decision = decide_evidence(live, read_flags(store, now=datetime.now(UTC)), policy)
     for change in decision.changes:
         click.echo(" ".join(filter(None, (change.verb, change.node or "nothing", change.value))))
     for node, why in sorted(decision.passed_over.items()):

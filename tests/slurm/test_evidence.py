@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
-from slurm.evidence import EvidenceDecision, EvidencePolicy, NodeChange, decide_evidence, reason_of
+from slurm.evidence import EvidenceDecision, EvidencePolicy, KeeperChange, decide_evidence, reason_of
 from slurm.live import LiveSlurm
 from tests.case_counts import examples
 from topology.flags import NodeFlag
@@ -49,7 +49,7 @@ class Controller:
             self.apply(change)
         return decision
 
-    def apply(self, change: NodeChange) -> None:
+    def apply(self, change: KeeperChange) -> None:
         """Do what scontrol would."""
         if change.verb == "suspect":
             self.suspects = {*expand_hostlist(change.node)} if change.node else set()
@@ -85,7 +85,7 @@ def test_a_faulty_node_is_drained_with_its_reason_and_comes_back() -> None:
     assert node.reason.text == "arnold: GPU 3 ECC since 2026-11-29 10:00 UTC"
     assert node.comment == f"arnold: drained={NOW:.0f}"
     assert slurm.step([faulty(node.name)]).changes == ()
-    assert slurm.step([]).changes == (NodeChange("resume", node.name),)
+    assert slurm.step([]).changes == (KeeperChange("resume", node.name),)
 
 
 @examples(40)
@@ -165,7 +165,7 @@ def test_suspects_are_reserved() -> None:
     slurm.step(flags, policy)
     assert len(slurm.suspects) == POD_MOST
     assert slurm.step(flags, policy).changes == ()
-    assert slurm.step([], policy).changes == (NodeChange("suspect", ""),)
+    assert slurm.step([], policy).changes == (KeeperChange("suspect", ""),)
     assert slurm.suspects == set()
 
 
@@ -186,4 +186,4 @@ def test_a_reason_is_one_plain_line(evidence: str) -> None:
     assert reason.isprintable()
     assert reason.startswith("arnold: ")
     assert len(reason) <= 200
-    assert NodeChange("drain", NAMES[0], reason).line().count("\t") == 3
+    assert KeeperChange("drain", NAMES[0], reason).line().count("\t") == 3

@@ -60,7 +60,7 @@ def store(arnold: Arnold, tmp_path: Path, *nodes: str) -> Path:
 def test_a_drain_and_its_end(arnold: Arnold, slurm: RealSlurm, tmp_path: Path) -> None:
     """Nothing without --through; one node of four a day, with its reason; lifted, it is in work again."""
     file = store(arnold, tmp_path, "n03", "n04")
-    asked = ("slurm", "flags", "--store", file, "--policy", "faulty=drain")
+    asked = ("slurm", "flags", "--store", file, "--measures", "faulty=drain")
     assert "DRAIN" not in record(slurm, "n03")
     said = arnold(*asked)
     assert (said.code, "DRAIN" not in record(slurm, "n04")) == (0, True)
@@ -78,10 +78,10 @@ def test_a_drain_and_its_end(arnold: Arnold, slurm: RealSlurm, tmp_path: Path) -
 def test_suspects_and_weights(arnold: Arnold, slurm: RealSlurm, tmp_path: Path) -> None:
     """Made, and taken back when the policy is another one."""
     asked = ("slurm", "flags", "--store", store(arnold, tmp_path, "n02"), "--through", KEEPER)
-    said = arnold(*asked, "--policy", "faulty=reserve")
+    said = arnold(*asked, "--measures", "faulty=reserve")
     assert said.code == 0, said.err
     assert "Nodes=n02 " in slurm.run("scontrol", "show", "reservation", "--oneliner")
-    assert arnold(*asked, "--policy", "faulty=weight").code == 0
+    assert arnold(*asked, "--measures", "faulty=weight").code == 0
     assert "No reservations" in slurm.run("scontrol", "show", "reservation")
     assert "Weight=10001 " in record(slurm, "n02")
     assert arnold(*asked).code == 0
