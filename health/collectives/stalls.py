@@ -230,6 +230,8 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
 
 def _at_the_root(snapshot: Snapshot, circle: Sequence[Stall]) -> tuple[RootKind, frozenset[int]]:
     """Return what is wrong with stalls that wait for no others but one another, and whose fault it is."""
+    import networkx as nx
+
     stall = circle[0]
     members = frozenset(member for stall in circle for member in snapshot.groups[stall.group].members)
     mismatches = (m for m in snapshot.mismatches if (m.group, m.seq) == (stall.group, stall.seq))
@@ -242,11 +244,15 @@ def _at_the_root(snapshot: Snapshot, circle: Sequence[Stall]) -> tuple[RootKind,
         return ("not-completed", stall.standing) if few and stall.passed else ("transfer", frozenset())
     if any(stall.behind for stall in circle):  # which may be under way at the same time
         return "transfer", frozenset()
-    # members that stand where fewest of the circle stand
-    shared = Counter(member for stall in circle for member in (stall.standing | stall.absent))
-    standing = [{member for member in stall.standing if shared[member] > 1} for stall in circle]
+    # members without whom there would be no circle; else those that stand where fewest of it stand
+    waits: nx.DiGraph[int] = nx.DiGraph()
+    waits.add_edges_from((here, there) for stall in circle for here in stall.standing for there in stall.absent)
+    shared = {member for member in waits if waits.pred[member] and waits.succ[member]}
+    alone = {one for one in shared if nx.is_directed_acyclic_graph(waits.subgraph(shared - {one}))}
+    standing = [stall.standing & shared for stall in circle]
     fewest = min(map(len, standing))
-    return "crossed-order", frozenset[int]().union(*(members for members in standing if len(members) == fewest))
+    few = {member for members in standing if len(members) == fewest for member in members}
+    return "crossed-order", frozenset(alone or few)
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]

@@ -55,6 +55,12 @@ def test_a_circle_is_a_crossed_order_and_the_few_crossed_it() -> None:
     assert [culprit.certainty for culprit in found.culprits] == ["likely"]
 
 
+def test_the_one_without_whom_there_is_no_circle() -> None:
+    """2 waits for 0, 1 and 3; 0 and 3 wait for 2, and 1 for 3: each stands alone, and all circles go through 2."""
+    (root,) = find_roots(snapshot(stall(0, {2}, {0, 1, 3}), stall(1, {0}, {2}), stall(2, {1}, {3}), stall(3, {3}, {2})))
+    assert (root.kind, root.suspects) == ("crossed-order", (2,))
+
+
 def test_a_circle_of_two_names_both() -> None:
     """One against one: either may have crossed."""
     (root,) = find_roots(snapshot(stall(0, {0}, {1}), stall(1, {1}, {0})))
