@@ -251,8 +251,8 @@ def _at_the_root(snapshot: Snapshot, circle: Sequence[Stall]) -> tuple[RootKind,
     alone = {one for one in shared if nx.is_directed_acyclic_graph(waits.subgraph(shared - {one}))}
     standing = [stall.standing & shared for stall in circle]
     fewest = min(map(len, standing))
-    few = {member for members in standing if len(members) == fewest for member in members}
-    return "crossed-order", frozenset(alone or few)
+    rare = {member for members in standing if len(members) == fewest for member in members}
+    return "crossed-order", frozenset(alone or rare)
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
