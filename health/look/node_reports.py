@@ -194,7 +194,7 @@ def read_smi(text: TextFile) -> Iterator[object]:
         elif found := _GPU.match(line.text):
             current, path = pci_address(found[1]), []
             settings[current] = []
-            yield GpuName(text.node or "", current, len(settings) - 1)
+            yield GpuName(text.node or text.name, current, len(settings) - 1)
         elif current and (found := _SETTING.match(line.text)):
             indent = len(found[1])
             path = [step for step in path if step[0] < indent]
