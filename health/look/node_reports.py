@@ -158,7 +158,7 @@ def _json_of(text: TextFile) -> tuple[Any, int]:
 def _diag_clues(
     failed: Mapping[tuple[str, int | None], list[Line]], passed: int, file: str, node: str | None
 ) -> Iterator[object]:
-    gpus = {gpu for _, gpu in failed if gpu is not None} or {None}
+    gpus: set[int | None] = {gpu for _, gpu in failed if gpu is not None} or {None}
     for gpu in gpus:  # a test fails as a whole because it failed on a GPU
         tests = {test: lines for (test, of), lines in failed.items() if of == gpu}
         if tests:
