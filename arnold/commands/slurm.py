@@ -172,7 +172,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
         if folder is None or not served(folder) or not wish.starts_at_once or "comment" in wish.options:
             click.echo(f"not submitted: {outcome.reason}", err=True)
             return exit_code(outcome.status)
-        asks = GridRequest(re.sub(r"\s", "", grid)).comment()
+        asks = GridRequest(re.sub(r"\s", "", grid), begin=0.0).comment()  # LATER is not a wish of the user's
         code, number = _sbatch(wish, instance.job.grid.cells, [f"--comment={asks}", f"--begin={LATER}"])
         if code or not number.isdecimal():
             return code
