@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from benchmarks import against_exact, every_level, flags, memory, proofs, scale, speed, startup, table1, whatif
@@ -125,6 +126,17 @@ def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--seeds", type=int, default=20, help="runs of each fault on each fabric (default 20)")
     command.add_argument("--windows", type=float, nargs="+", default=[10.0, 5.0], help="seconds that a look spans")
 
+    command = add(
+        "evidence", _evidence, "who is named as slow, faulty or hung, against known faults, beside other tools"
+    )
+    command.add_argument("--tables", nargs="+", default=list(EVIDENCE), choices=EVIDENCE, metavar="TABLE")
+    command.add_argument("--seeds", type=int, default=12, help="made cases of each kind and shape")
+    command.add_argument(
+        "--torch", metavar="PYTHON", help="an interpreter with PyTorch: its own runs, and its fr_trace"
+    )
+    command.add_argument("--runs", default="runs", help="folder of these runs, kept for the next time (default runs)")
+    command.add_argument("--public", action="store_true", help="also the public data in ARNOLD_DATA")
+
 
 def _add(
     commands: argparse._SubParsersAction[argparse.ArgumentParser],
@@ -221,6 +233,15 @@ def _collectives(options: argparse.Namespace) -> str:
     )
 
 
+EVIDENCE = ("hangs",)
+"""The tables of ``evidence``, each a module of :mod:`benchmarks.evidence`."""
+
+
+def _evidence(options: argparse.Namespace) -> str:
+    modules = (import_module(f"benchmarks.evidence.{name}") for name in options.tables)
+    return "\n".join(module.table(options) for module in modules)
+
+
 def _several(options: argparse.Namespace) -> str:
     from benchmarks import several_jobs
 
@@ -262,6 +283,7 @@ QUICK = (
     ["table1", "--seconds", "5"],
     ["peers", "--cases", "6"],
     ["collectives", "--seeds", "2", "--windows", "10"],
+    ["evidence", "--seeds", "2"],
     ["cost", "--rounds", "5"],
     ["workload", "--seeds", "2"],
 )

@@ -24,7 +24,7 @@ from ground.errors import InvalidInput
 from scheduler.queue.fair_share import read_weight
 from topology.kubernetes.claim_table import ALLOCATION_KINDS
 from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object, OwnerReference
-from topology.kubernetes.pods import LabelSelector, Pod, PodSpec
+from topology.kubernetes.pods import NODE, LabelSelector, Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
 
@@ -58,6 +58,17 @@ class ReplicatedJob(Object, frozen=True):
         return self.replicas * (1 if job.parallelism is None else job.parallelism) if job.template.spec.gpus else 0
 
 
+class _RayGroup(Object, frozen=True):
+    replicas: int = 0
+    num_of_hosts: int = 1
+    suspend: bool = False
+    template: _PodTemplate = _PodTemplate()
+
+
+class _RayHead(Object, frozen=True):
+    template: _PodTemplate = _PodTemplate()
+
+
 class _GangPolicy(Object, frozen=True):
     min_count: int | None = None
 
@@ -84,36 +95,22 @@ class _SchedulingConstraints(Object, frozen=True):
     topology: list[_TopologyConstraint] | None = None
 
 
-class _PodConditionPattern(Object, frozen=True):
-    type: str = ""
-
-
-class _FailureRule(Object, frozen=True):
-    action: str = ""
-    on_pod_conditions: list[_PodConditionPattern] | None = None
-
-
-class _FailurePolicy(Object, frozen=True):
-    rules: list[_FailureRule] | None = None
-
-
 class OwnerSpec(Object, frozen=True):
     """What the makers of pods say about their number and their place, each kind in its own fields.
 
-    Job: completions, parallelism, and what it bears of failures; JobSet: replicatedJobs; StatefulSet: replicas,
-    podManagementPolicy and template; native PodGroup: schedulingPolicy and schedulingConstraints; PodGroup of
-    sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
+    Job: completions, parallelism; JobSet: replicatedJobs; StatefulSet: replicas, podManagementPolicy and template;
+    RayCluster: headGroupSpec and workerGroupSpecs; native PodGroup: schedulingPolicy and schedulingConstraints;
+    PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
     """
 
     completions: int | None = None
     parallelism: int | None = None
-    backoff_limit: int | None = None
-    backoff_limit_per_index: int | None = None
-    pod_failure_policy: _FailurePolicy | None = None
     replicas: int | None = None
     pod_management_policy: str = ""
     template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
     replicated_jobs: list[ReplicatedJob] | None = None
+    head_group_spec: _RayHead | None = None
+    worker_group_specs: list[_RayGroup] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
@@ -122,15 +119,14 @@ class OwnerSpec(Object, frozen=True):
 
 
 class OwnerStatus(Object, frozen=True):
-    """What a Job says of pods that failed, and of indices that succeeded or failed for good: ``1,3-5``."""
+    """What a Job says of indices that succeeded or failed for good: ``1,3-5``."""
 
-    failed: int = 0
     failed_indexes: str = ""  # as their backoffLimitPerIndex is used up
     completed_indexes: str = ""
 
 
 class Owner(Object, frozen=True):
-    """An object that says how many pods belong together: Job, JobSet, StatefulSet or a PodGroup of any API."""
+    """An object that says how many pods belong together: Job, JobSet, RayCluster, StatefulSet or a PodGroup."""
 
     kind: str = ""
     metadata: Metadata = Metadata()
@@ -147,17 +143,18 @@ class Owner(Object, frozen=True):
         return (*_index_ranges(self.status.failed_indexes), *_index_ranges(self.status.completed_indexes))
 
     @property
-    def bears(self) -> int | None:
-        """How many of its pods may be deleted, each a failure, before it gives up; ``None`` = any number."""
+    def ray_pods(self) -> int | None:
+        """Pods of a RayCluster that hold GPUs; ``None`` = it is none, or claims them, or says no number of GPUs."""
         spec = self.spec
-        rules = (spec.pod_failure_policy.rules or ()) if spec.pod_failure_policy is not None else ()
-        ignored = (rule.on_pod_conditions or () for rule in rules if rule.action == "Ignore")
-        if self.kind != "Job" or any(pattern.type == DISRUPTED for patterns in ignored for pattern in patterns):
-            return None
-        if spec.backoff_limit_per_index is not None:
-            return None if spec.backoff_limit_per_index > 0 else 0  # of an index, whose failures so far are not known
-        # Kubernetes' own default of backoffLimit is 6
-        return max(0, (6 if spec.backoff_limit is None else spec.backoff_limit) - self.status.failed)
+        groups = [
+            (group.template, group.replicas * group.num_of_hosts * (not group.suspend))
+            for group in spec.worker_group_specs or ()
+        ]
+        groups += [(spec.head_group_spec.template, 1)] if spec.head_group_spec is not None else []
+        with suppress(ValueError):
+            if not any(template.spec.resource_claims for template, _ in groups):
+                return sum(pods for template, pods in groups if template.spec.gpus) or None
+        return None
 
     @property
     def without_gpus(self) -> bool:
@@ -233,7 +230,7 @@ def with_claims(owner: Owner, counted: Callable[[PodSpec], PodSpec]) -> Owner:
     return replace(owner, spec=replace(owner.spec, replicated_jobs=replicated))
 
 
-READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT))  # annotations that mean something
+READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT, NODE))  # annotations that mean something
 _MOST_TEXT = {**MOST_TEXT, KUEUE_SLICES: 4_096}  # a list of levels
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any
 

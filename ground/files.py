@@ -278,6 +278,15 @@ class ByteStream:
                 raise self.error(odd, where=self.at(line), fix="save the file as UTF-8 text") from None
         self._check_end(line)
 
+    def raw_lines(self, longest: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the number and the first bytes of each line, whatever stands in it, up to where the file is damaged."""
+        number, whole = 0, True
+        while data := self._bytes.readline(MAX_LINE):
+            number += whole
+            if whole:
+                yield number, data[:longest]
+            whole = data.endswith(b"\n")
+
     def content(self) -> io.BytesIO:
         """Return all bytes at once, for formats that are read from their end; raise errors as for lines."""
         data = self._bytes.read()

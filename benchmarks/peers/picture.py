@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.peers.faults import KINDS, Effect, Fault, inject
 from benchmarks.peers.streams import healthy_job, recording
 from ground.files import write_file
-from health.peers.comparison import ComparisonSettings, default_threshold, detect, scores
+from health.peers.comparison import NEW, ComparisonSettings, Windows, detect
 from health.peers.streams import FloatArray, align
 from health.peers.verdict import Stretch
 
@@ -37,12 +37,10 @@ def picture() -> str:
     given = recording(job, rng, source="picture")
     (metric, alert), *_ = [(one.metric, one.alerts[0]) for one in detect(given, ComparisonSettings()) if one.alerts]
     grid = align(given.metrics[metric], machines=given.machines)
-    found = scores(grid, ComparisonSettings())
-    row = given.machines.index(alert.machine)
-    threshold = default_threshold(len(given.machines))
-    mine, others = np.zeros((2, grid.values.shape[1]))
-    np.maximum.at(mine, found.window[found.machine == row], found.score[found.machine == row])
-    np.maximum.at(others, found.window[found.machine != row], found.score[found.machine != row])
+    columns, names = np.arange(grid.values.shape[1]), given.machines
+    score = Windows(grid, columns, ComparisonSettings(), needed=240, machines=names, changed=()).score
+    row = names.index(alert.machine)
+    mine, others = score[row], np.delete(score, row, axis=0).max(axis=0)
     parts = [
         *_panel(TOPS[0], "CPU usage of 16 machines, %", TALL, (0, 20, 40)),
         *(_line(grid.values[k], TOPS[0], TALL, PEER, 0.7) for k in range(len(grid.values)) if k != row),
@@ -50,7 +48,7 @@ def picture() -> str:
         *_panel(TOPS[1], "Score of the machine that stands out most, window by window", 16.0, (0, 4, 8, 12, 16)),
         _bars(others, TOPS[1], 16.0, MUTED),
         _bars(mine, TOPS[1], 16.0, CULPRIT),
-        _rule(TOPS[1], threshold / 16.0, f"threshold {threshold:.1f}"),
+        _rule(TOPS[1], NEW / 16.0, f"threshold {NEW:g}"),
         *_marks(fault, alert),
         *(_text(_x(t), TOPS[1] + HEIGHT + 18, f"{t} s", MUTED, anchor="middle") for t in range(0, 901, 150)),
     ]
@@ -84,8 +82,8 @@ def _line(values: FloatArray, top: float, most: float, colour: str, width: float
 
 
 def _bars(values: FloatArray, top: float, most: float, colour: str) -> str:
-    """A bar for every second window with a candidate."""
-    tall = {t: HEIGHT * min(values[t], most) / most for t in range(0, len(values), 2) if values[t] > 0.0}
+    """A bar for every second window."""
+    tall = {t: HEIGHT * min(values[t], most) / most for t in range(0, len(values), 2) if values[t] > 1.0}
     bars = "".join(f"M{_x(t + 7):.1f} {top + HEIGHT}v-{height:.0f}" for t, height in tall.items())
     return f'<path d="{bars}" stroke="{colour}" stroke-width="1.4"/>'
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -298,8 +297,8 @@ def seats_of(
 ) -> Ranks:
     """Return the ranks of a gang of which pods have started: they keep theirs, others get vacant ones by their index.
 
-    Of two pods for one rank the first in the order of ``members`` has it.  Where indices are ranks only when all are
-    there, pods without a seat wait until then.
+    Of two pods for one rank the first in the order of ``members`` has it.  Where indices are several numbers, pods
+    without a seat get the vacant ranks in the order of their indices, once there are as many as those.
 
     :param size: ranks that it is to have; where that is fewer than planned, those beyond are not missed.
     :param seats: UID -> rank of the pods that the plan names; empty where the plan is lost.
@@ -310,10 +309,14 @@ def seats_of(
     taken = {seats[member.pod.uid]: member for member in members if member.needed and member.pod.uid in seats}
     misfits: list[InvalidGang] = []
     ranks = dict(seats)
-    order: Sequence[tuple[int, ...]] = ()
+    order: dict[tuple[int, ...], int] = {}  # rank of each index of several numbers
     if any(member.index is not None and len(member.index) > 1 for member in members):
-        counted = (member for member in members if member.needed or member.done)
-        order = sorted({member.index for member in counted if member.index is not None})
+        counted = [(member.index, member.pod.uid) for member in members if member.needed or member.done]
+        order = {index: seats[uid] for index, uid in counted if index is not None and uid in seats}
+        new = sorted({index for index, _ in counted if index is not None} - order.keys())
+        vacant = sorted({*range(everyone)} - {*order.values(), *ended})[: max(0, size - len(order))]
+        if len(new) >= len(vacant):
+            order |= zip(new, [*vacant, *range(everyone, everyone + len(new))], strict=False)
     for member in members:
         pod, seat = member.pod, seats.get(member.pod.uid)
         if member.index is not None and member.index == (seat,):
@@ -344,12 +347,12 @@ def _ended(members: Iterable[GangMember], size: int) -> set[int]:
 
 
 def _rank_meant(
-    member: GangMember, first: GangMember, size: int, everyone: int, order: Sequence[tuple[int, ...]]
+    member: GangMember, first: GangMember, size: int, everyone: int, order: Mapping[tuple[int, ...], int]
 ) -> int | None:
     """Return the rank that a member's index means in a gang of so many; ``None`` = not known until all are there.
 
     :param everyone: ranks that it has and is to have.
-    :param order: all indices of the gang.
+    :param order: rank of each index, as far as known.
     :raises InvalidGang: none of its ranks, or the member is numbered otherwise than the first.
     """
     index = member.index
@@ -363,10 +366,10 @@ def _rank_meant(
         (rank,) = index
     elif first.parts is not None and size % first.parts == 0:
         rank = _in_parts(member, size // first.parts)
-    elif len(order) < everyone:
+    elif index not in order:
         return None
     else:
-        rank = bisect_left(order, index)
+        rank = order[index]
     if rank >= everyone:
         raise _beyond(member.pod, rank, everyone)
     return rank

@@ -257,6 +257,7 @@ OWNERS = (
     Resource("batch", "v1", "jobs", "Job"),
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    Resource("ray.io", "v1", "rayclusters", "RayCluster"),
     # Native groups are alpha, and each release has had its own version.
     Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
     Resource("scheduling.k8s.io", "v1alpha3", "podgroups", "PodGroup"),

@@ -29,7 +29,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from math import prod
+from math import inf, prod
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -56,6 +56,9 @@ _RANK = re.compile(r"(\d+)(?:\.json)?$")
 # may be given its own
 _SAME_INPUT = re.compile(r"_?(?:all_?)?reduce.*|gather", re.IGNORECASE)
 _SAME_OUTPUT = re.compile(r"_?all_?gather.*|_?broadcast.*|scatter", re.IGNORECASE)
+
+# Operations that are over nowhere before every member has taken part
+_OF_ALL = re.compile(r".*?(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier).*", re.IGNORECASE)
 
 
 class GroupKey(NamedTuple):
@@ -476,7 +479,20 @@ class _Job:
         self._stalls: list[Stall] = []
         self._mismatches: list[Mismatch] = []
         self._timed_out = False
+        self._mixed = {key for dump in dumps.values() for key in dump.mixed}
+        for dump in dumps.values():
+            for key, mine in dump.collectives.items() if dump.one_series else ():
+                dump.collectives[key] = [entry._replace(seq=i) for i, entry in enumerate(mine)]
         self._fronts = {rank: self._front(rank, dump) for rank, dump in dumps.items()}
+        # who took part in what others have completed, and does not know that it is over, stands there
+        for key in self._groups:
+            reached = self._reached(key)
+            for rank, (done, _) in reached.items():
+                over = max((other for member, (other, _) in reached.items() if member != rank), default=-1)
+                mine = dumps[rank].collectives.get(key, [])
+                held = [e.order for e in mine if done < e.seq <= over and _OF_ALL.fullmatch(e.op)]
+                if held and self._sees(rank, mine) and held[-1] >= min(self._fronts[rank]):
+                    self._fronts[rank] = frozenset(held[-1:])
 
     def _front(self, rank: int, dump: Dump) -> frozenset[int]:
         """Return where a rank stands: the first of all operations that it has not completed, of any group; and
@@ -540,11 +556,7 @@ class _Job:
             for key, mine in dump.collectives.items():
                 backends[key] |= {entry.backend for entry in mine}
         of_gloo = [key for key in self._groups if backends[key] == {GLOO}]
-        unrecorded = [
-            frozenset(self._index[rank] for rank in key.ranks)
-            for key in of_gloo
-            if any(key in dump.mixed for dump in self._dumps.values())
-        ]
+        unrecorded = [frozenset(self._index[rank] for rank in key.ranks) for key in of_gloo if key in self._mixed]
         if unseen and of_gloo:
             unrecorded.append(frozenset(self._index.values()))
         return Snapshot(
@@ -566,11 +578,9 @@ class _Job:
         if not any(entries.values()):
             return
         self._overwritten += len(gone)
-        if any(self._dumps[rank].one_series for rank in entries):
-            if any(self._dumps[rank].lost for rank in entries):
-                self._overwritten += len(entries) - 1
-                return
-            entries = {rank: [e._replace(seq=i) for i, e in enumerate(mine)] for rank, mine in entries.items()}
+        if any(self._dumps[rank].one_series for rank in entries) and any(self._dumps[rank].lost for rank in entries):
+            self._overwritten += len(entries) - 1
+            return
         open_ = [(entry, rank) for rank, mine in entries.items() if self._sees(rank, mine) for entry in _open(mine)]
         standing: dict[int, set[int]] = defaultdict(set)  # number -> the ranks that stand in it
         for entry, rank in open_:
@@ -624,24 +634,36 @@ class _Job:
 
     def _stall(self, number: int, key: GroupKey, entries: Entries, seq: int, there: set[int]) -> Stall:
         """Return a collective that stands still, by the ranks that stand there: who has not come, who is past it."""
-        # where the last number of each that has some is what pg_status says, it says so of those that have none
-        mixed = any(key in dump.mixed for dump in self._dumps.values())
-        status = {rank: self._dumps[rank].progress.get(key, (-1, -1)) for rank in key.ranks if rank in self._dumps}
-        counts = not mixed and all(status[rank][1] == mine[-1].seq for rank, mine in entries.items() if mine)
         places: dict[str, set[int]] = defaultdict(set)
-        for rank in status.keys() - there:
-            mine, (done, last) = entries.get(rank, []), status[rank]
-            if mine:
-                left = _open(mine)
-                last = mine[-1].seq
-                done = -1 if not self._sees(rank, mine) else left[0].seq - 1 if left else last
-            elif not counts or last < 0:
-                done, last = -1, seq if self._dumps[rank].lost else -1
-            places["absent" if last < seq else "passed" if done >= seq else "behind"].add(self._index[rank])
+        for rank, (done, last) in self._reached(key).items():
+            if rank not in there:
+                front = min(self._fronts[rank], default=-1)
+                past = done >= seq or any(entry.seq == seq and entry.order < front for entry in entries.get(rank, []))
+                places["absent" if last < seq else "passed" if past else "behind"].add(self._index[rank])
         standing = frozenset(self._index[rank] for rank in there)
         absent, passed, behind = (frozenset(places[place]) for place in ("absent", "passed", "behind"))
         at = [entry for mine in entries.values() for entry in mine if entry.seq == seq]
         return Stall(number, seq, at[0].op, standing, absent, min(entry.since for entry in at), passed, behind)
+
+    def _reached(self, key: GroupKey) -> dict[int, tuple[int, float]]:
+        """Return rank -> the last collective of a group that it has completed, and the last that it has enqueued: -1 =
+        none; infinite where it may have enqueued any.
+        """
+        lists = {rank: self._dumps[rank].collectives.get(key, []) for rank in key.ranks if rank in self._dumps}
+        status = {rank: self._dumps[rank].progress.get(key, (-1, -1)) for rank in lists}
+        # where the last number of each that has some is what pg_status says, it says so of those that have none
+        counts = key not in self._mixed and all(status[rank][1] == mine[-1].seq for rank, mine in lists.items() if mine)
+        reached: dict[int, tuple[int, float]] = {}
+        for rank, mine in lists.items():
+            left = _open(mine)
+            if mine:
+                done = -1 if not self._sees(rank, mine) else left[0].seq - 1 if left else mine[-1].seq
+                reached[rank] = done, mine[-1].seq
+            elif counts and status[rank][1] >= 0:
+                reached[rank] = status[rank]
+            else:
+                reached[rank] = -1, inf if self._dumps[rank].lost else -1
+        return reached
 
     def _of_pair(self, number: int, pair: Pair, entries: Entries) -> Stall | None:
         """Return a transfer between two ranks that has not ended."""

@@ -235,11 +235,11 @@ def _at_the_root(snapshot: Snapshot, circle: Sequence[Stall]) -> tuple[RootKind,
     mismatches = (m for m in snapshot.mismatches if (m.group, m.seq) == (stall.group, stall.seq))
     if len(circle) == 1 and (mismatch := next(mismatches, None)):
         return mismatch.kind, frozenset(member for member, _ in mismatch.others)
-    if silent := members & snapshot.missing:
-        return "no-record", silent
+    if members & snapshot.missing:  # where one has died, others without records have, too
+        return "no-record", snapshot.missing
     if len(circle) == 1:
-        few = len(stall.standing) < len(stall.passed) and stall.standing | stall.passed == members
-        return ("not-completed", stall.standing) if few else ("transfer", frozenset())
+        few = len(stall.standing) < max(len(stall.passed), 2) and stall.standing | stall.passed == members
+        return ("not-completed", stall.standing) if few and stall.passed else ("transfer", frozenset())
     if any(stall.behind for stall in circle):  # which may be under way at the same time
         return "transfer", frozenset()
     # members that stand where fewest of the circle stand

@@ -21,8 +21,8 @@ from ground.formats import NEARLY, FileFormat, begins_as_json
 from ground.quantities import plural
 from ground.rows import BadRows, exporter_line
 from health.peers.metrics import canonical
-from health.peers.sample_sources import MACHINE_LABELS, SampleColumns
-from health.peers.streams import FloatArray, MetricRecording, Part, recording_of, stem
+from health.peers.sample_sources import MACHINE_LABELS, SampleColumns, part_of
+from health.peers.streams import FloatArray, MetricRecording, Part, recording_of, row_of, stem
 
 # What DCGM says where it has no value, such as of a field that a GPU lacks: floats and integers (dcgm_structs.h,
 # DCGM_FP64_BLANK, DCGM_INT64_BLANK).  Up to three above it are reasons; so near 2^63 all doubles are this one.
@@ -63,8 +63,7 @@ class PrometheusRange(PrometheusVector):
         "prometheus-range",
         source="answers of Prometheus to range queries (result type matrix), one or a list of them",
         export='curl -s "$URL/api/v1/query_range?query=DCGM_FI_DEV_GPU_UTIL&start=...&end=...&step=1s"',
-        read="metric, machine (label node, Hostname, host, instance, ...), all samples; GPUs of a machine as "
-        "their mean",
+        read="metric, machine (label node, Hostname, host, instance, ...), GPU (gpu) or NIC (device), all samples",
         left_out="other labels; samples that are no finite number (counted)",
         marks=('"resulttype"', '"matrix"', '"values"'),
     )
@@ -153,6 +152,7 @@ def from_series(
     :raises InvalidInput: a series without machine, a value that is no number.
     """
     parts: dict[str, list[Part]] = {}
+    of_machines: dict[str, tuple[str, str]] = {}
     notes: list[str] = []
     missing = 0
     for number, (metric, labelled) in enumerate(series, 1):
@@ -166,13 +166,13 @@ def from_series(
         usable = np.isfinite(values).all(axis=1) & (np.abs(values[:, 1:, None] - BLANKS) > MOST_BLANK).all(axis=(1, 2))
         missing += int((~usable).sum())
         values = values[usable]
-        part = ([machine], np.zeros(len(values), dtype=np.int64), values[:, 0], values[:, 1])
+        row = row_of(machine, part_of(labelled["metric"]), of_machines)
+        part = ([row], np.zeros(len(values), dtype=np.int64), values[:, 0], values[:, 1])
         parts.setdefault(canonical(metric or named) or UNNAMED, []).append(part)
     if missing:
         notes.append(f"missing: {plural(missing, 'sample')} of no finite number, or of DCGM's blank")
-    return recording_of(
-        parts, absolute=True, source=source, notes=notes, fix="ask for a time in which the machines were watched"
-    )
+    fix = "ask for a time in which the machines were watched"
+    return recording_of(parts, absolute=True, source=source, notes=notes, of_machines=of_machines, fix=fix)
 
 
 def _series(series: Any, where: str, labels: Sequence[str]) -> tuple[str, str, FloatArray]:

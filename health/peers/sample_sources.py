@@ -5,6 +5,7 @@ The options of ``arnold health peers`` and ``watch`` are made of these, so nothi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -14,15 +15,43 @@ from annotated_types import Gt
 Positive = Annotated[float, Gt(0)]
 # Labels that say which machine a series is of, the first that is there.  ``Hostname`` is dcgm-exporter's.
 MACHINE_LABELS = ("node", "Hostname", "hostname", "kubernetes_node", "host", "nodename", "instance", "machine")
-# What node-exporter and dcgm-exporter call the paper's metrics.  PFC counters differ from NIC to NIC: give a query.
+# Labels and columns that say which part of a machine: its GPU, or its NIC where the value is called like one
+GPU_LABELS = ("gpu", "gpu_id", "gpu_index", "minor_number")
+PORT_LABELS = ("device", "interface", "nic", "hca", "link")
+_PORT = re.compile(
+    r"(?:mlx|ib|eth|en|eno|ens|bond|roce|rdma|hfi|efa|irdma|bnxt|hsn|cxi|nic|port|link)[a-z]*[_-]?\d[\w.:/-]*|\d+"
+)
+# What node-exporter and dcgm-exporter call the paper's metrics, and what tells of a single GPU.  PFC counters differ
+# from NIC to NIC: give a query.
 DEFAULT_QUERIES: Mapping[str, str] = {
     "cpu_usage": '100 * (1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[1m])))',
-    "gpu_duty_cycle": "avg by (Hostname) (DCGM_FI_DEV_GPU_UTIL)",
-    "gpu_power_draw": "avg by (Hostname) (DCGM_FI_DEV_POWER_USAGE)",
-    "gpu_graphics_engine_activity": "avg by (Hostname) (DCGM_FI_PROF_GR_ENGINE_ACTIVE)",
-    "gpu_tensor_activity": "avg by (Hostname) (DCGM_FI_PROF_PIPE_TENSOR_ACTIVE)",
-    "nvlink_bandwidth": "avg by (Hostname) (DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL)",
+    **{
+        name: f"avg by (Hostname, gpu) ({field})"
+        for name, field in (
+            ("gpu_duty_cycle", "DCGM_FI_DEV_GPU_UTIL"),
+            ("gpu_power_draw", "DCGM_FI_DEV_POWER_USAGE"),
+            ("gpu_graphics_engine_activity", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+            ("gpu_tensor_activity", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
+            ("nvlink_bandwidth", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"),
+            ("gpu_sm_clock", "DCGM_FI_DEV_SM_CLOCK"),
+            ("gpu_temperature", "DCGM_FI_DEV_GPU_TEMP"),
+            ("dcgm_fi_dev_xid_errors", "DCGM_FI_DEV_XID_ERRORS"),
+        )
+    },
 }
+
+
+def part_of(labels: Mapping[str, object]) -> str:
+    """Return which part of a machine labels name, such as ``GPU 6`` or ``NIC mlx5_0``; empty = the machine itself."""
+    for label in GPU_LABELS:
+        if (gpu := str(labels.get(label) or "").strip()) or labels.get(label) == 0:
+            return f"GPU {gpu or 0}"
+    for label in PORT_LABELS:
+        port = str(labels.get(label) or "").strip()
+        if _PORT.fullmatch(port):
+            number = str(labels.get("port") or "")
+            return f"{'link' if label == 'link' else 'NIC'} {port}{f':{number}' if number not in ('', '1') else ''}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

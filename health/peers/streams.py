@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 import numpy as np
@@ -48,17 +48,34 @@ class MetricRecording:
     source: str
     notes: tuple[str, ...] = ()  # what the reader had to decide or leave out
     of_nodes: bool = True  # whether its machines are nodes; else they are parts of one, such as its GPUs
+    # what is called ``machines`` in samples and is a part of one, such as ``n7 GPU 6``: its machine, and its own name
+    parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def machines(self) -> list[str]:
         """Names of all machines that sent anything."""
         senders = (samples.machines[k] for samples in self.metrics.values() for k in np.unique(samples.machine))
-        return sorted(set(senders))
+        return sorted({self.machine_of(name) for name in senders})
+
+    def machine_of(self, row: str) -> str:
+        """Return the machine of a part, or the machine itself."""
+        return self.parts[row][0] if row in self.parts else row
+
+    def by_machine(self, samples: Samples) -> Samples:
+        """Return samples of parts as samples of their machines, several at a time."""
+        if self.parts.keys().isdisjoint(samples.machines):
+            return samples
+        machines = [self.machine_of(row) for row in samples.machines]
+        names = sorted(set(machines))
+        index_of = {name: k for k, name in enumerate(names)}
+        code = np.array([index_of[machine] for machine in machines], dtype=np.int64)
+        return replace(samples, machines=tuple(names), machine=code[samples.machine])
 
     def only(self, machines: Collection[str]) -> MetricRecording:
         """Return the recording of some machines; it is an error if nothing is known of any of them."""
         wanted = set(machines)
-        kept = {name: samples.only(wanted) for name, samples in self.metrics.items()}
+        rows = {*wanted, *(row for row, (machine, _) in self.parts.items() if machine in wanted)}
+        kept = {name: samples.only(rows) for name, samples in self.metrics.items()}
         kept = {name: samples for name, samples in kept.items() if len(samples.value)}
         if not kept:
             fix = f"the names in it are like {', '.join(self.machines[:3])}: name those"
@@ -92,6 +109,7 @@ def recording_of(
     source: str,
     notes: Sequence[str],
     of_nodes: bool = True,
+    of_machines: Mapping[str, tuple[str, str]] | None = None,
     fix: str,
 ) -> MetricRecording:
     """Return the recording of samples by their metric; an error, with what to do, where there is none."""
@@ -99,7 +117,7 @@ def recording_of(
     metrics = {name: samples for name, samples in metrics.items() if len(samples.value)}
     if not metrics:
         raise InvalidInput("has no usable sample", where=source, fix=fix)
-    return MetricRecording(metrics, absolute, source, tuple(notes), of_nodes)
+    return MetricRecording(metrics, absolute, source, tuple(notes), of_nodes, of_machines or {})
 
 
 def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
@@ -114,9 +132,17 @@ def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
     metrics = {name: samples_of(name, of_metric) for name, of_metric in sorted(parts.items())}
     notes = tuple(dict.fromkeys(note for recording in recordings for note in recording.notes))
     sources = f"{recordings[0].source} and {len(recordings) - 1} more files"
-    return MetricRecording(
-        metrics, recordings[0].absolute, sources, notes, all(recording.of_nodes for recording in recordings)
-    )
+    of_nodes = all(recording.of_nodes for recording in recordings)
+    parts_of = {row: of for recording in recordings for row, of in recording.parts.items()}
+    return MetricRecording(metrics, recordings[0].absolute, sources, notes, of_nodes, parts_of)
+
+
+def row_of(machine: str, part: str, parts: dict[str, tuple[str, str]]) -> str:
+    """Return the name of the row of a part of a machine, which is noted; of no part that of the machine."""
+    if not part:
+        return machine
+    parts[f"{machine} {part}"] = machine, part
+    return f"{machine} {part}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from ground.files import Content
 from ground.formats import NEARLY, FileFormat, begins_as_json, text_of
 from ground.rows import header_of
 from health.peers.metrics import canonical
-from health.peers.sample_sources import MACHINE_LABELS, SampleColumns
-from health.peers.streams import FloatArray, IntArray, MetricRecording, Part, recording_of, stem
+from health.peers.sample_sources import GPU_LABELS, MACHINE_LABELS, PORT_LABELS, SampleColumns, part_of
+from health.peers.streams import FloatArray, IntArray, MetricRecording, Part, recording_of, row_of, stem
 from topology.cluster import BoolArray
 
 PARQUET = b"PAR1"  # First bytes of such a file
@@ -34,7 +34,7 @@ ABSENT = ("[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU requires reset]",
 _UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
 _SMI_FIELD = re.compile(r"(?:utilization|power|temperature|memory|clocks|ecc|pcie|fan|encoder|fbc)\.[a-z_.]+")
 _NUMBER = re.compile(r"([-+]?[0-9.]+(?:e[-+]?\d+)?)\s*(?:%|W|MiB|MHz|C|us|ms)?", re.IGNORECASE)
-_PART = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?:[-:_].*)?")  # An address, and perhaps which part of that machine
+_PART = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?:[-:_](.*))?")  # An address, and perhaps which part of that machine
 EPOCH = 1e8  # Seconds above this are taken for seconds since 1970 (this one is in 1973)
 MILLISECONDS = 1e11  # Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)
 
@@ -48,8 +48,9 @@ class _Table:
         notes: list[str] = []
         if data.startswith(PARQUET):
             with open_parquet(data, name=name) as file:
-                wide = _wide_or_known(file.schema_arrow.names, file.schema_arrow.names, columns, name)
-                table = file.read(columns=wide.columns if wide else columns.names)
+                header = file.schema_arrow.names
+                wide = _wide_or_known(header, header, columns, name)
+                table = file.read(columns=wide.columns if wide else [*columns.names, *_part_columns(header, columns)])
             rows = TableColumns(table, name, lambda row: f"{name}: row {row + 1}", lenient, notes)
         else:
             head = data[: data.find(b"\n") + 1 or None]
@@ -58,7 +59,8 @@ class _Table:
             if again:
                 # Each run of `nvidia-smi ... >> FILE` begins with the header; without it lines are not the file's.
                 data = head + data[len(head) :].replace(head, b"")
-            table, out = csv_texts(name, data, wide.columns if wide else columns.names, lenient=lenient)
+            named = wide.columns if wide else [*columns.names, *_part_columns(header_of(head), columns)]
+            table, out = csv_texts(name, data, named, lenient=lenient)
             if out:
                 notes.append(f"left out {out} rows with a wrong number of cells")
             rows = TableColumns(table, name, lambda row: name if again else f"{name}:{row + 2}", lenient, notes)
@@ -72,7 +74,8 @@ class SampleRows(_Table):
         "samples",
         source="CSV or Parquet with a sample a row: time, machine, metric, value",
         export="table.melt(...).to_parquet('metrics.parquet')",
-        read="these four columns; other names by --time-column, --machine-column, --metric-column, --value-column",
+        read="these four columns, and gpu or device; other names by --time-column, --machine-column, "
+        "--metric-column, --value-column",
         left_out="other columns; samples without a value (counted)",
         marks=("time", "machine", "metric", "value"),
     )
@@ -94,8 +97,7 @@ class MetricsOfMachines(_Table):
         source="CSV or Parquet with a column of times and a column a machine, as of Acme: one metric, named by "
         "the file",
         export="table.pivot(index='time', columns='machine', values='value').to_csv('gpu_util.csv')",
-        read="all columns but the times; 10.1.2.3-0 and 10.1.2.3-mlx5_0 are parts of the machine 10.1.2.3, "
-        "taken as a mean",
+        read="all columns but the times; 10.1.2.3-0 and 10.1.2.3-mlx5_0 are a GPU and a NIC of the machine 10.1.2.3",
         left_out="columns without numbers (named)",
         marks=("time,",),
     )
@@ -114,7 +116,7 @@ class NvidiaSmi(_Table):
         source="CSV of nvidia-smi, with or without units and times: of several hosts in a file each, or with a "
         "column host",
         export="nvidia-smi --query-gpu=timestamp,index,utilization.gpu,power.draw --format=csv -l 1 > HOST.csv",
-        read="every column of numbers; the GPUs of a host as their mean, of a single host its GPUs by themselves",
+        read="every column of numbers, GPU by GPU",
         left_out="columns without numbers (named); [N/A]",
         marks=("utilization.gpu", "power.draw", "timestamp"),
     )
@@ -166,6 +168,8 @@ def _long_samples(rows: TableColumns, columns: SampleColumns) -> MetricRecording
     time, absolute = rows.times(columns.time)
     value = rows.values(columns.value)
     machine, machines = rows.names(columns.machine)
+    of_machines: dict[str, tuple[str, str]] = {}
+    machine, machines = rows.parts(machine, machines, _part_columns(rows.table.column_names, columns), of_machines)
     metric: IntArray = np.zeros(len(value), dtype=np.int64)
     metrics = [columns.value]
     if columns.metric is not None:
@@ -185,7 +189,12 @@ def _long_samples(rows: TableColumns, columns: SampleColumns) -> MetricRecording
         there = np.flatnonzero(usable & (metric == code))
         parts.setdefault(canonical(name) or name, []).append((machines, machine[there], time[there], value[there]))
     fix = "give samples with time, machine and value"
-    return recording_of(parts, absolute=absolute, source=rows.name, notes=rows.notes, fix=fix)
+    return recording_of(parts, absolute=absolute, source=rows.name, notes=rows.notes, of_machines=of_machines, fix=fix)
+
+
+def _part_columns(header: Sequence[str], columns: SampleColumns) -> list[str]:
+    """Return the columns of a header that say which part of a machine a row is of."""
+    return [name for name in (*GPU_LABELS, *PORT_LABELS) if name in header and name not in columns.names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +206,7 @@ class WideTable:
     time: str | None  # None = it has none: rows of a unit follow each other
     machine: str | None  # None = the file is of one machine
     gpu: str | None  # which GPU; None = the table does not say, or has none
-    values: Mapping[str, str]  # column -> the machine or the metric that it is of
+    values: Mapping[str, str]  # column -> the metric that it is of; itself where it is of a machine
 
     @property
     def columns(self) -> list[str]:
@@ -222,14 +231,17 @@ def wide_table(header: Sequence[str], columns: SampleColumns) -> WideTable | Non
     if time is None or columns.metric is None or misspelt or len(rest) < (1 if machine else 2):
         return None
     if machine is not None:
-        return WideTable("metrics", False, time, machine, None, rest)
-    return WideTable("machines", False, time, None, None, {name: machine_of(name) for name in rest})
+        gpu = next((plain[name] for name in GPU_LABELS if name in plain and len(rest) > 1), None)
+        return WideTable("metrics", False, time, machine, gpu, {name: of for name, of in rest.items() if name != gpu})
+    return WideTable("machines", False, time, None, None, {name: name for name in rest})
 
 
-def machine_of(column: str) -> str:
-    """Return the machine of a column: of ``10.1.2.3-0`` and ``10.1.2.3-mlx5_0`` the address."""
-    part = _PART.fullmatch(column.strip())
-    return part[1] if part else column.strip()
+def machine_of(column: str) -> tuple[str, str]:
+    """Return machine and part of a column: of ``10.1.2.3-0`` the address and ``GPU 0``."""
+    if (match := _PART.fullmatch(column.strip())) is None:
+        return column.strip(), ""
+    part = match[2] or ""
+    return match[1], f"{'GPU' if part.isdigit() else 'NIC'} {part}" if part else ""
 
 
 def ticks(machine: IntArray, gpu: IntArray | None, time: FloatArray | None) -> FloatArray:
@@ -275,6 +287,9 @@ def wide_samples(rows: TableColumns, columns: SampleColumns, wide: WideTable, *,
         faults.append((~np.isfinite(time), f"has no {wide.time}", "give every row its time"))
     usable = rows.usable(*faults)
     at = ticks(machine, gpu, time) if wide.kind == "metrics" or time is None else time
+    of_machines: dict[str, tuple[str, str]] = {}
+    if wide.gpu is not None and gpu is not None:
+        machine, machines = rows.parts(machine, machines, [wide.gpu], of_machines)
     given = columns.value if columns.value != SampleColumns().value else called
     parts: dict[str, list[Part]] = {}
     texts = []
@@ -284,7 +299,9 @@ def wide_samples(rows: TableColumns, columns: SampleColumns, wide: WideTable, *,
             texts.append(column)
             continue
         there = np.flatnonzero(usable & np.isfinite(value))
-        metric, names = (of, machines) if wide.kind == "metrics" else (given, [of])
+        metric, names = of, machines
+        if wide.kind == "machines":
+            metric, names = given, [row_of(*machine_of(column), of_machines)]
         part = (names, machine[there], at[there], value[there])
         parts.setdefault(canonical(metric) or metric, []).append(part)
     if texts:
@@ -296,6 +313,7 @@ def wide_samples(rows: TableColumns, columns: SampleColumns, wide: WideTable, *,
         source=rows.name,
         notes=rows.notes,
         of_nodes=not alone,
+        of_machines=of_machines,
         fix="give a file with columns of numbers",
     )
 
@@ -367,6 +385,33 @@ class TableColumns:
         order = sorted(set(names) - {""})
         rank = {text: k for k, text in enumerate(order)}
         return np.array([*(rank.get(text, -1) for text in names), -1], dtype=np.int64)[codes], order
+
+    def parts(
+        self, machine: IntArray, machines: list[str], titles: Sequence[str], of_machines: dict[str, tuple[str, str]]
+    ) -> tuple[IntArray, list[str]]:
+        """Return rows for parts of machines in place of machines, as columns say, and their names.
+
+        :param machine: of each row its machine, -1 for none; ``machines``: their names.
+        :param of_machines: takes what is a part of which machine.
+        """
+        code, several = machine, []
+        for title in titles:
+            codes, texts = self.names(title)
+            # a column that is the same all over each machine tells no parts of it apart
+            if len(np.unique(machine * (len(texts) + 1) + codes)) > len(np.unique(machine)):
+                several.append((title.strip().lower(), codes, texts))
+        for _, codes, texts in several:
+            code = np.where(machine < 0, -1, code * (len(texts) + 1) + codes + 1)
+        if not several:
+            return machine, machines
+        kept, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+        names = []
+        for k in first[kept >= 0].tolist():
+            labels = {
+                "gpu" if title in GPUS else title: texts[codes[k]] for title, codes, texts in several if codes[k] >= 0
+            }
+            names.append(row_of(machines[machine[k]], part_of(labels), of_machines))
+        return inverse - int((kept < 0).any()), names
 
     def usable(self, *faults: Fault) -> BoolArray:
         """Return the rows that have none of these faults; the first that has one is an error unless lenient."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import numpy as np
 from ground.errors import few
 from ground.quantities import number, plural
 from ground.records import JsonRecord
-from health.peers.metrics import counts_errors, is_code, is_step_time, metric_of
+from health.peers.metrics import MISSING, counts_errors, is_code, is_step_time, metric_of, tells_pace
 from health.peers.streams import MetricRecording, Samples
 from topology.flags import FAULTY, PROGRAM_XIDS, WARNING, NodeFlag
 
@@ -27,6 +28,8 @@ CANNOT_TELL: tuple[Doubt, ...] = (
     "role",
 )  # Doubts that leave it open whether a machine is at fault
 COARSE = 5.0  # Seconds between samples from which on a note says that they are far apart
+SLOWEST = 4.0  # Factor from which on a machine hardly works: those that train are 3.04 times slower (arXiv 2505.05713)
+MOST_EVIDENCE = 3  # Most metrics that a flag names
 MOST_STRETCHES = 5  # Most machines that are listed for a metric
 
 
@@ -62,6 +65,8 @@ class Stretch(JsonRecord):
     """Why it is no alert although it lasted long enough: it works more than its peers, which is no fault; its peers
     idle; so many machines stand out that they are no peers; or it may always have differed as much, which is a role of
     its own. null = it is one, or did not last."""
+    part: str = ""
+    """Which part of the machine it is about, such as GPU 6; empty = all of it, the mean of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +122,15 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
     factor that was measured, and ``degraded`` when a machine metric says why: a known factor is worth more than an
     exclusion.
     """
-    longest: dict[str, dict[str, Stretch]] = {}
+    alerts: dict[str, dict[str, list[Stretch]]] = {}
     for metric in examined:
         for alert in metric.alerts:
-            held = longest.setdefault(alert.machine, {}).get(metric.metric)
-            if held is None or alert.end - alert.start > held.end - held.start:
-                longest[alert.machine][metric.metric] = alert
+            alerts.setdefault(alert.machine, {}).setdefault(metric.metric, []).append(alert)
+    kinds = Counter((machine, part.partition(" ")[0]) for machine, part in recording.parts.values())
+    longest = {
+        machine: {metric: _telling(several, kinds) for metric, several in of_machine.items()}
+        for machine, of_machine in alerts.items()
+    }
     machines = len(recording.machines)
     flags = [_flag(stretches, recording, peers=machines - 1) for stretches in longest.values()]
     return PeersVerdict(
@@ -135,34 +143,54 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
     )
 
 
+def _telling(alerts: Sequence[Stretch], kinds: Mapping[tuple[str, str], int]) -> Stretch:
+    """Return the stretch that tells best what stands out in a metric of a machine: a part, or where half of its kind
+    does as well the machine itself; of the same the longest.
+
+    :param kinds: how many parts of a kind a machine has.
+    """
+    by_length = sorted(alerts, key=lambda alert: (alert.start - alert.end, -alert.score))
+    of_parts = [alert for alert in by_length if alert.part]
+    whole = [alert for alert in by_length if not alert.part]
+    count = len({alert.part for alert in of_parts})
+    if whole and of_parts:
+        kind = of_parts[0].part.partition(" ")[0]
+        return whole[0] if 2 * count >= kinds[whole[0].machine, kind] else max(of_parts, key=lambda alert: alert.score)
+    return (whole or sorted(of_parts, key=lambda alert: -alert.score))[0]
+
+
 def is_busier_cpu(stretch: Stretch, metric: str) -> bool:
     """Return whether a machine only has more to do for its CPU: rank 0 logs and writes checkpoints, and is well."""
     return metric == "cpu_usage" and stretch.own > stretch.peers
 
 
-def evidence(stretch: Stretch, samples: Samples, *, peers: int, absolute: bool) -> str:
-    """Return one alert in a sentence; its metric is that of the samples."""
+def evidence(stretch: Stretch, samples: Samples | None, *, peers: int, absolute: bool) -> str:
+    """Return one alert in a sentence; its metric is that of the samples, ``None`` = that there are none any more."""
     when = f"from {clock(stretch.start, absolute)} " + (
         "on" if stretch.lasting else f"to {clock(stretch.end, absolute)}"
     )
     score = f"{stretch.score:.1f}" if stretch.score < 100 else "over 100"
+    of = f"{stretch.part}: " if stretch.part else ""
+    if samples is None:
+        return f"{of}sends nothing {when}, while most others of its kind in the machine do"
     metric = samples.metric
     if is_code(metric):
         codes = ", ".join(number(code) for code in _codes(samples, stretch))
-        return f"{metric_of(metric).title} {codes}, of most of its {peers} peers none, {when}"
+        return f"{of}{metric_of(metric).title} {codes}, of most of its {peers} peers none, {when}"
     past = "" if stretch.past is None else f" and {number(stretch.past)} of its own past"
     if stretch.past and stretch.peers and min(stretch.own, stretch.past, stretch.peers) > 0.0:
         past += f" ({stretch.own / stretch.peers:.3g}x its peers, {stretch.own / stretch.past:.3g}x its own past)"
     return (
-        f"{metric_of(metric).title} {number(stretch.own)} against {number(stretch.peers)} of its {peers} peers{past}, "
-        f"{when}; {score} times farther from them than they are from each other"
+        f"{of}{metric_of(metric).title} {number(stretch.own)} against {number(stretch.peers)} of its {peers} peers"
+        f"{past}, {when}; {score} times the spread of its peers"
     )
 
 
 def _codes(samples: Samples, stretch: Stretch) -> list[float]:
     """Return the codes of a machine while it stood out."""
     there = (samples.time >= stretch.start) & (samples.time <= stretch.end) & (samples.value != 0.0)
-    own = samples.machine == samples.machines.index(stretch.machine)
+    row = f"{stretch.machine} {stretch.part}" if stretch.part else stretch.machine
+    own = samples.machine == samples.machines.index(row)
     return [float(code) for code in np.unique(samples.value[there & own])]
 
 
@@ -176,15 +204,35 @@ def instant(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
+def priced(flag: NodeFlag, verdict: PeersVerdict) -> NodeFlag:
+    """Return a flag as the price of a slow machine, where the verdict says how much slower its GPUs work than others.
+
+    One with errors of hardware, or with a part that sends nothing, stays as it is, and one that hardly works at all.
+    """
+    alerts = [(seen.metric, alert) for seen in verdict.metrics for alert in seen.alerts if alert.machine == flag.node]
+    slower = [alert.peers / alert.own for name, alert in alerts if tells_pace(name) and 0.0 < alert.own < alert.peers]
+    pace = max(slower, default=FAULTY)
+    if flag.kind != "faulty" or flag.hardware or pace > SLOWEST or any(name == MISSING for name, _ in alerts):
+        return flag
+    return replace(flag, kind="degraded", slowdown=round(pace, 3))
+
+
 def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers: int) -> NodeFlag:
     """Return the flag of a machine by its stretches in each metric."""
     absolute = recording.absolute
     slow = [stretch for metric, stretch in stretches.items() if is_step_time(metric)]
-    causes = [stretch for metric, stretch in stretches.items() if not is_step_time(metric)]
+    causes = sorted(
+        (stretch for metric, stretch in stretches.items() if not is_step_time(metric)),
+        key=lambda stretch: -stretch.score,
+    )
     chosen = (slow or causes)[0]
     factor = max(1.0, chosen.own / chosen.peers) if slow and chosen.peers > 0 else FAULTY
     if factor == FAULTY and all(is_busier_cpu(stretch, metric) for metric, stretch in stretches.items()):
         factor = WARNING
+    # step times, errors, then what is farthest
+    told = sorted(
+        stretches.items(), key=lambda told: (not is_step_time(told[0]), not counts_errors(told[0]), -told[1].score)
+    )
     ended = factor < FAULTY and not any(stretch.lasting for stretch in stretches.values())
     return NodeFlag(
         node=chosen.machine,
@@ -195,8 +243,8 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers
         since=instant(min(stretch.start for stretch in stretches.values())) if absolute else None,
         until=instant(max(stretch.end for stretch in stretches.values())) if absolute and ended else None,
         evidence="; and ".join(
-            evidence(stretch, recording.metrics[metric], peers=peers, absolute=absolute)
-            for metric, stretch in stretches.items()
+            evidence(stretch, recording.metrics.get(metric), peers=peers, absolute=absolute)
+            for metric, stretch in told[:MOST_EVIDENCE]
         ),
         # it stands out by errors of a device: counted ones, or a code that no program causes
         hardware=any(

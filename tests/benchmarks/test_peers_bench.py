@@ -9,15 +9,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from benchmarks.peers import fleet, single_parts
 from benchmarks.peers.cases import cases
 from benchmarks.peers.evaluate import Result, judge, quality, with_settings
 from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
-from benchmarks.peers.mahalanobis import whitened
 from benchmarks.peers.picture import picture
 from benchmarks.peers.streams import SHAPES, healthy_job, recording
-from health.peers.comparison import ComparisonSettings, doubted, examine
+from health.peers.comparison import ComparisonSettings, WorkingTimes, detect, doubted, examine
 from health.peers.streams import align
 from health.peers.verdict import Stretch
+from health.peers.verdict import judge as judge_peers
 from tests.case_counts import cases as case_count
 
 
@@ -113,17 +114,6 @@ def test_a_plain_fault_is_found() -> None:
     assert Result(fault, alert).right
 
 
-def test_whitened_windows_have_equal_variance_in_all_directions() -> None:
-    """Correlated samples become uncorrelated ones of the same mean variance."""
-    rng = np.random.default_rng(4)
-    raw = np.cumsum(rng.normal(size=(50, 40, 8)), axis=2)
-    made = whitened(raw)
-    centred = (made - made.mean(axis=1, keepdims=True)).reshape(-1, 8)
-    covariance = centred.T @ centred / len(centred)
-    off = covariance - np.diag(np.diag(covariance))
-    assert np.abs(off).max() < 0.05 * np.diag(covariance).mean()
-
-
 def test_judging_makes_each_case_once() -> None:
     """Every detector sees every case."""
     given = cases(2, 6, healthy=True)
@@ -145,7 +135,28 @@ def test_no_fault_that_was_found_is_doubted_away() -> None:
     for case in cases(case_count(36), 11, healthy=False):
         assert case.fault is not None
         for samples in case.recording.metrics.values():
-            found = examine(align(samples, machines=case.recording.machines), settings)
+            grid, working = align(samples, machines=case.recording.machines), WorkingTimes(case.recording)
+            found = examine(grid, settings, working, parts={})
             alerts += case.fault.machine in {one.machine for one in found.alerts}
             kept += case.fault.machine in {one.machine for one in doubted(found, case.recording).alerts}
     assert kept == alerts > 0
+
+
+def test_a_single_gpu_or_port_is_found_and_named() -> None:
+    """A job of each kind of fault of a realistic fleet: the machine is flagged, and of a part its name is said."""
+    for case in fleet.cases(3, healthy_jobs=0, of_each=1):
+        assert case.fault is not None
+        found = judge_peers(case.recording, list(detect(case.recording, ComparisonSettings())))
+        assert [flag.node for flag in found.flags] == [case.fault.machine], case.fault
+        assert case.fault.part in found.flags[0].evidence
+
+
+def test_figures_of_single_parts_by_hand() -> None:
+    """One fault found after 240 s and another machine accused beside it, one healthy job accused: 1 of 3 alarms."""
+    result = single_parts.Result(dict.fromkeys(fleet.FAULTS, 0))
+    fault = fleet.Fault("hot", "a", "GPU 1", 100.0)
+    result.take(fault, {"a": 1_340.0, "b": 1_000.0}, 1_000.0)
+    result.take(fault, {"a": 1_050.0}, 1_000.0)  # before the fault began
+    result.take(None, {"c": 1_000.0}, 1_000.0)
+    assert (result.found["hot"], result.delays, result.accused_healthy, result.accused_others) == (1, (240.0,), 1, 1)
+    assert single_parts.figures(result, 2) == pytest.approx((1 / 3, 1 / 2, 2 / 5))

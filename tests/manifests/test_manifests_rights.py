@@ -19,7 +19,7 @@ NEEDED: dict[str, list[Right]] = {
     "arnold-extender": [
         *((verb, resource, "") for verb in ("get", "list", "watch") for resource in (
             "pods", "nodes", "arnold.dev/gangplans", "arnold.dev/capacityreservations", "arnold.dev/ganghistories",
-            "batch/jobs", "apps/statefulsets", "jobset.x-k8s.io/jobsets",
+            "batch/jobs", "apps/statefulsets", "jobset.x-k8s.io/jobsets", "ray.io/rayclusters",
             "scheduling.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups", "scheduling.volcano.sh/podgroups",
         )),
         *((verb, "namespaces", "") for verb in ("list", "watch")),

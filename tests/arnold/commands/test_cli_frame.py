@@ -65,7 +65,7 @@ sys.exit(code)
     assert not {name for name in modules if name.startswith(("scheduler.several.", "topology.kubernetes", "health."))}
 
 
-HEALTH = ["health peers", "health watch", "health order", "health collectives"]
+HEALTH = ["health peers", "health watch", "health collectives"]
 COMPUTING = [
     "place",
     "explain",

@@ -38,6 +38,9 @@ _HOME = {
     "statefulsets": "apis/apps/v1",
     "leaderworkersets": "apis/leaderworkerset.x-k8s.io/v1",
     "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
+    **dict.fromkeys(
+        ("workloads", "localqueues", "clusterqueues", "resourceflavors", "topologies"), "apis/kueue.x-k8s.io/v1beta2"
+    ),
     "resourceslices": "apis/resource.k8s.io/v1",
     "deviceclasses": "apis/resource.k8s.io/v1",
     "resourceclaims": "apis/resource.k8s.io/v1",
@@ -183,12 +186,13 @@ class Client:
         return made
 
     def delete(self, resource: str, name: str, namespace: str | None = None, *, grace: int = 0) -> None:
-        """Delete an object; one that is gone already is fine.
+        """Delete an object, and what it made; one that is gone already is fine.
 
         :param grace: seconds that a pod may take.
         """
         try:
-            self.request("DELETE", f"{path(resource, namespace)}/{name}", {"gracePeriodSeconds": grace})
+            options = {"gracePeriodSeconds": grace, "propagationPolicy": "Background"}
+            self.request("DELETE", f"{path(resource, namespace)}/{name}", options)
         except ApiError as error:
             if error.status != 404:
                 raise

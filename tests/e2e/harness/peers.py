@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import urllib3
 import yaml
@@ -30,20 +31,25 @@ class Peer:
     """A project with a controller, its kinds and its webhooks.
 
     :param package: its main package.
-    :param resource: what its kind is called in the API.
-    :param kinds: file of the resource definition, below the module's folder.
+    :param resources: what its kinds are called in the API, those that come to nothing first.
+    :param kinds: file of the resource definition, or a folder of such, below the module's folder.
     :param webhooks: file of the webhook configurations, below the module's folder.
     :param configuration: API version of its configuration file.
+    :param settings: of that file, beside those that all have.
+    :param container: a folder that the program looks into and that only its container has; the one with its
+        certificates, in the folder where it runs, stands in for it.
     """
 
     name: str
     module: str
     version: str
     package: str
-    resource: str
+    resources: tuple[str, ...]
     kinds: str
     webhooks: str
     configuration: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    container: str = ""
 
 
 JOBSET = Peer(
@@ -51,7 +57,7 @@ JOBSET = Peer(
     module="sigs.k8s.io/jobset",
     version="v0.12.0",
     package="sigs.k8s.io/jobset",
-    resource="jobsets",
+    resources=("jobsets",),
     kinds="config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
     webhooks="config/components/webhook/manifests.yaml",
     configuration="config.jobset.x-k8s.io/v1alpha1",
@@ -61,10 +67,25 @@ LEADER_WORKER_SET = Peer(
     module="sigs.k8s.io/lws",
     version="v0.9.0",
     package="sigs.k8s.io/lws/cmd",
-    resource="leaderworkersets",
+    resources=("leaderworkersets",),
     kinds="config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
     webhooks="config/webhook/manifests.yaml",
     configuration="config.lws.x-k8s.io/v1alpha1",
+)
+KUEUE = Peer(
+    "kueue",
+    module="sigs.k8s.io/kueue",
+    version="v0.17.0",
+    package="sigs.k8s.io/kueue/cmd/kueue",
+    resources=("workloads", "localqueues", "clusterqueues", "resourceflavors", "topologies"),
+    kinds="config/components/crd/bases",
+    webhooks="config/components/webhook/manifests.yaml",
+    configuration="config.kueue.x-k8s.io/v1beta2",
+    settings={
+        "featureGates": {"VisibilityOnDemand": False},  # a server with its certificates at a fixed place
+        "integrations": {"frameworks": ["batch/job", "pod"]},
+    },
+    container="/etc/kueue/metrics/certs",
 )
 
 
@@ -74,9 +95,18 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
 
     :raises Unavailable: no Go toolchain.
     """
-    program = from_folder(MODULES / peer.name, peer.package, say)
     folder = module_folder(peer.module, peer.version)
-    plane.define(_documents(folder / peer.kinds))
+    program = from_folder(MODULES / peer.name, peer.package, say)
+    certificates = _certificates(peer, plane)
+    if peer.container:
+        own, code = f"{certificates.name}{'/' * len(peer.container)}"[: len(peer.container)], program.read_bytes()
+        assert code.count(peer.container.encode()) == 1
+        program = plane.folder / peer.name
+        program.write_bytes(code.replace(peer.container.encode(), own.encode()))
+        program.chmod(0o755)
+    kinds = folder / peer.kinds
+    for definition in sorted(kinds.iterdir()) if kinds.is_dir() else [kinds]:
+        plane.define(_documents(definition))
     webhook_port, health_port = free_port(), free_port()
     process = Process(
         peer.name,
@@ -84,6 +114,7 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
         log=plane.folder / f"{peer.name}.log",
         ready=Healthy(f"http://{LOOPBACK}:{health_port}/readyz"),
         environment={"KUBECONFIG": str(plane.kubeconfig(peer.name, "system:masters"))},
+        folder=plane.folder,
     )
     webhooks = [_on_loopback(it, peer, plane, webhook_port) for it in _documents(folder / peer.webhooks)]
     plane.add(process)
@@ -94,18 +125,14 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
             plane.admin.apply(configuration)
         yield process
     finally:
-        plane.admin.delete_all(peer.resource)
+        for resource in peer.resources:
+            plane.admin.delete_all(resource)
         for configuration in webhooks:
             plane.admin.request("DELETE", f"{home_of(configuration)}/{configuration['metadata']['name']}")
         plane.remove(peer.name)
 
 
 def _configuration(peer: Peer, plane: ControlPlane, webhook_port: int, health_port: int) -> Path:
-    certificates = plane.folder / f"{peer.name}-certificates"
-    certificates.mkdir(exist_ok=True)
-    pair = plane.certificates.server(peer.name)
-    (certificates / "tls.crt").write_bytes(pair.certificate.read_bytes())
-    (certificates / "tls.key").write_bytes(pair.key.read_bytes())
     file = plane.folder / f"{peer.name}.configuration"
     document = {
         "apiVersion": peer.configuration,
@@ -114,10 +141,22 @@ def _configuration(peer: Peer, plane: ControlPlane, webhook_port: int, health_po
         "leaderElection": {"leaderElect": False},
         "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health_port}"},
         "metrics": {"bindAddress": "0"},
-        "webhook": {"host": LOOPBACK, "port": webhook_port, "certDir": str(certificates)},
+        "webhook": {"host": LOOPBACK, "port": webhook_port, "certDir": str(_certificates(peer, plane))},
+        **peer.settings,
     }
     file.write_text(json.dumps(document), encoding="utf-8")
     return file
+
+
+def _certificates(peer: Peer, plane: ControlPlane) -> Path:
+    """The folder with its certificate, under the names that controllers look for."""
+    folder = plane.folder / f"{peer.name}-certificates"
+    if not folder.exists():
+        folder.mkdir()
+        pair = plane.certificates.server(peer.name)
+        (folder / "tls.crt").write_bytes(pair.certificate.read_bytes())
+        (folder / "tls.key").write_bytes(pair.key.read_bytes())
+    return folder
 
 
 def _on_loopback(configuration: Object, peer: Peer, plane: ControlPlane, port: int) -> Object:

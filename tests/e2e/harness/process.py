@@ -21,6 +21,7 @@ class Process:
     :param ready: whether it answers; asked until it does.
     :param log: file that its output goes to, all starts one after the other.
     :param environment: variables beside those of this process.
+    :param folder: where it runs; ``None`` = where this process does.
     """
 
     def __init__(
@@ -31,8 +32,10 @@ class Process:
         log: Path,
         ready: Callable[[], bool],
         environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.name = name
+        self._folder = folder
         self.command = list(command)
         self._environment = os.environ | (environment or {})
         self.log = log
@@ -67,6 +70,7 @@ class Process:
             self._running = subprocess.Popen(
                 [*_end_with_parent(), *self.command],
                 env=self._environment,
+                cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -346,9 +346,20 @@ def test_a_rank_stands_in_the_first_that_it_has_not_completed() -> None:
         pending(3, [("0", 5)], [(4, 5), (9, 9)]),
     ]
     found = diagnose_snapshot(*read_flight_recorder(dumps))
-    # two in a group do not tell which of them is right: it is the fewer that must stand
-    assert (found.cause, named(found)) == ("unknown", [])
-    assert [(found.all_groups[s.group].name, s.standing, s.passed) for s in found.stalls][1] == ("1 desc", {1}, {0})
+    # an all-reduce is over nowhere before all have taken part
+    assert (found.cause, named(found)) == ("not-completed", [(1, "likely")])
+    assert [(s.standing, s.passed, s.behind) for s in found.stalls] == [({0, 2, 3}, set(), {1}), ({1}, {0}, set())]
+
+
+def test_what_others_have_completed_is_over_here_whatever_stands_before_it() -> None:
+    """Rank 1 waits in a transfer first, by its host; 0, 2 and 3 have completed number 5, in which it took part."""
+    late = Recorder(1, backend="nccl")
+    late.transfer("1", "recv 1<-0", retired=False, record_id=99)
+    late.collective("0", retired=False, collective_seq_id=5)
+    dumps = [pending(rank, [("0", 6)], [(5, 6), (9, 9)]) for rank in (0, 2, 3)]
+    counts = {"last_completed_collective": 4, "last_started_collective": -1, "last_enqueued_collective": 5}
+    found = diagnose_snapshot(*read_flight_recorder([*dumps, late.source(pg_status={"0": counts, "1": counts})]))
+    assert (found.cause, named(found)) == ("not-completed", [(1, "likely")])
 
 
 def test_a_rank_without_entries_has_passed_what_its_status_says() -> None:

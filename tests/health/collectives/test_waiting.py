@@ -74,6 +74,14 @@ def test_who_stands_in_what_the_others_completed_holds_up_the_rest() -> None:
     assert (root.kind, root.suspects, root.victims) == ("not-completed", (3,), (0,))
 
 
+def test_one_of_two_that_stands_in_what_the_other_completed() -> None:
+    """In a group of two nobody else can hold it up; with another that it may wait for, nobody is named."""
+    (root,) = find_roots(snapshot(stall(0, {0}, set(), passed={1})))
+    assert (root.kind, root.suspects) == ("not-completed", (0,))
+    (root,) = find_roots(snapshot(stall(0, {0}, set(), passed={1}, behind={2})))
+    assert (root.kind, root.suspects) == ("transfer", ())
+
+
 def test_half_that_stand_are_not_blamed() -> None:
     """As many stand in it as have completed it: a link between the halves may be broken, and nobody is named."""
     (root,) = find_roots(snapshot(stall(0, {0, 1}, set(), passed={2, 3})))

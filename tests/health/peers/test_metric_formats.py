@@ -50,11 +50,12 @@ def verdict(found: MetricRecording) -> PeersVerdict:
     return judge(found, list(detect(found, ComparisonSettings())))
 
 
-def means(seconds: int) -> dict[str, list[float]]:
-    """The duty cycle of each host by second, the mean of its GPUs, without any reader."""
+def duties(seconds: int) -> dict[str, list[float]]:
+    """The duty cycle of each GPU by second, without any reader."""
     return {
-        f"n{host}": [sum(made.duty(host, gpu, s) for gpu in range(made.GPUS)) / made.GPUS for s in range(seconds)]
+        f"n{host} GPU {gpu}": [float(made.duty(host, gpu, s)) for s in range(seconds)]
         for host in range(made.HOSTS)
+        for gpu in range(made.GPUS)
     }
 
 
@@ -88,18 +89,18 @@ def by_second(found: MetricRecording, metric: str = "gpu_duty_cycle") -> dict[st
     ids=["range", "promtool", "smi", "smi-nounits", "smi-no-times", "smi-with-hosts"],
 )
 def test_the_same_metrics_in_every_form(read: Read, files: dict[str, str], absolute: bool) -> None:
-    """Five hosts with two GPUs for three seconds: the same machines, means and times."""
+    """Five hosts with two GPUs for three seconds: the same GPUs, values and times."""
     found = read(files)
-    assert by_second(found) == means(3)
+    assert by_second(found) == duties(3)
     assert found.absolute is absolute
     if absolute:
         assert found.metrics["gpu_duty_cycle"].time.min() == pytest.approx(made.START, abs=0.2)
 
 
 def test_a_column_a_machine(read: Read) -> None:
-    """Acme's addresses with the number of a GPU are one machine each; the file names the metric."""
+    """Acme's addresses have the number of a GPU behind them; the file names the metric."""
     found = read({"GPU_UTIL.csv": made.wide(3)})
-    expected = {f"10.140.0.{name[1:]}": values for name, values in means(3).items()}
+    expected = {f"10.140.0.{name[1:]}": values for name, values in duties(3).items()}
     assert by_second(found) == expected
     assert found.metrics["gpu_duty_cycle"].time.min() == made.START
     plain = read({"fan.csv": "time,a,b\n0,1,2\n1,3,x\n"}, lenient=True)
@@ -176,7 +177,7 @@ def test_one_moment_is_shown_and_not_judged(read: Read, name: str, text: str) ->
 def test_errors_are_told_of_one_moment_too(read: Read) -> None:
     """A GPU with an XID error has had it, whatever the moment."""
     text = made.dcgm().replace('Hostname="n3"} 0', 'Hostname="n3"} 79')
-    assert says(at_moment(read({"scrape.prom": text})).notes, "not zero", "dcgm_fi_dev_xid_errors", "n3 79")
+    assert says(at_moment(read({"scrape.prom": text})).notes, "not zero", "dcgm_fi_dev_xid_errors", "n3 GPU 0 79")
 
 
 def test_blanks_of_dcgm_are_no_values(read: Read) -> None:

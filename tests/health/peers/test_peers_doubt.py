@@ -15,10 +15,10 @@ from tests.facts import says
 from tests.health.peers.made import Array, recording, values
 
 
-def verdict(metrics: dict[str, Array], *, everything: bool = False) -> PeersVerdict:
+def verdict(metrics: dict[str, Array]) -> PeersVerdict:
     """The verdict on made metrics."""
     given = recording(metrics)
-    return judge(given, list(detect(given, ComparisonSettings(), everything=everything)))
+    return judge(given, list(detect(given, ComparisonSettings())))
 
 
 def idle(seed: int = 0, *, machines: int = 12, seconds: int = 600) -> Array:
@@ -88,11 +88,11 @@ def with_pause(seconds: int, *, machines: int = 64) -> dict[str, Array]:
 @pytest.mark.parametrize("seconds", [0, 10, 120, 300, 600])
 def test_a_past_made_of_pauses_convicts_nobody(seconds: int) -> None:
     """While a job loads, rank 0 has as little to do as the others: that it works more later is its role, no change."""
-    assert verdict(with_pause(seconds), everything=True).flags == ()
+    assert verdict(with_pause(seconds)).flags == ()
     alone = with_pause(seconds)
     # the phase also shows in the GPUs, where the CPUs are as busy with loading as with training
     alone["cpu_usage"][:, :seconds] += 32.0
-    assert verdict(alone, everything=True).flags == ()
+    assert verdict(alone).flags == ()
 
 
 def test_a_short_past_convicts_nobody() -> None:
@@ -115,7 +115,7 @@ def test_a_cluster_of_inference_pods_accuses_at_most_one(metric: str) -> None:
     for k in range(8):
         made[k, 20 * k + 10 : 20 * k + 26] = 70.0
     given = replace_step(recording({metric: made}), 57.0)
-    found = judge(given, list(detect(given, ComparisonSettings(), everything=True)))
+    found = judge(given, list(detect(given, ComparisonSettings())))
     assert len(found.flags) <= 1
 
 
@@ -144,7 +144,7 @@ def turns(count: int, *, machines: int) -> Array:
 @pytest.mark.parametrize(("count", "machines", "flagged"), [(2, 12, 2), (3, 12, 0), (3, 60, 3), (4, 60, 0)])
 def test_more_than_a_few_that_stand_out_are_no_faults(count: int, machines: int, flagged: int) -> None:
     """Two of any job or one in twenty may be faulty; of more that is not believed, and the verdict counts them."""
-    found = verdict({"cpu_usage": turns(count, machines=machines)}, everything=True)
+    found = verdict({"cpu_usage": turns(count, machines=machines)})
     assert len(found.flags) == flagged
     if not flagged:
         assert says(

@@ -49,7 +49,8 @@ def test_a_machine_is_told_beside_its_peers_and_its_own_past() -> None:
     assert one.past == pytest.approx(240.0, rel=0.01)
     assert one.own == pytest.approx(960.0, rel=0.01)
     assert one.peers == pytest.approx(58.0, rel=0.05)
-    assert f"({one.own / one.peers:.3g}x its peers, 4x its own past)" in found.flags[0].evidence
+    by = f"({one.own / one.peers:.3g}x its peers, {one.own / one.past:.3g}x its own past)"
+    assert by in found.flags[0].evidence
     assert json_data(PeersVerdict, found)["metrics"][0]["stretches"][0]["past"] == one.past
 
 

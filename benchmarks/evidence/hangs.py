@@ -1,0 +1,100 @@
+"""Jobs that hang, by their Flight Recorder dumps: made here, run with PyTorch and gloo, and published."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.evidence.hung_jobs import FaultKind, Shape, hang
+from benchmarks.evidence.naming import HEADER, Naming, rows
+from benchmarks.evidence.rules import fr_trace, two_rules
+from benchmarks.public_data import public_data
+from benchmarks.report import section
+from benchmarks.report import table as markdown
+from ground.files import Source
+from health.collectives.reading import diagnose_files, read_trace
+
+SHAPES = (Shape(2, 2, 2), Shape(4, 2, 2), Shape(2, 3, 2), Shape(1, 2, 4))
+MADE: tuple[tuple[FaultKind, int], ...] = (
+    *(("none", 0), ("lock", 1), ("lock", 2), ("error", 1), ("error", 2)),
+    *(("died", 1), ("died", 2), ("gpu", 1)),
+)
+PUBLISHED = {"gpu_error_2nd": (9, 14), "lock_gil_1st": (9, 14)}
+EXAMPLE = Path(__file__).parents[2] / "examples" / "hangs" / "hang.py"
+JOBS, FAULTS = ("ddp", "fsdp", "groups", "pipeline"), ("none", "hang", "crash", "order", "size")
+
+
+class HungCase(NamedTuple):
+    """A job's dumps, and the ranks to be named."""
+
+    kind: str
+    culprits: frozenset[int]
+    dumps: list[Source]
+
+
+def table(options: argparse.Namespace) -> str:
+    """Who is named, by Arnold, by two rules, and by PyTorch's fr_trace where an interpreter has it."""
+    parts = [("Made here", list(made(options.seeds)))]
+    if options.torch:
+        parts.append(("PyTorch with gloo, 4 processes", list(run_here(options.torch, Path(options.runs)))))
+    if options.public:
+        parts.append(("Published by NVIDIA: Megatron, NCCL, 16 GPUs", list(published())))
+    tools: dict[str, Callable[[Sequence[HungCase]], list[set[int]]]] = {"Arnold": named_by_arnold}
+    tools["two rules"] = lambda cases: [two_rules(case.dumps) for case in cases]
+    if options.torch:
+        tools["fr_trace"] = lambda cases: fr_trace(options.torch, [case.dumps for case in cases])
+    sections = []
+    for title, cases in parts:
+        lines: list[list[str]] = []
+        for tool, name in tools.items():
+            namings = (
+                Naming(case.kind, case.culprits, frozenset(ranks))
+                for case, ranks in zip(cases, name(cases), strict=True)
+            )
+            lines += rows(tool, namings)
+        sections.append(section(title, markdown(["fault", "tool", *HEADER], lines)))
+    return "\n".join(["# Hangs: ranks named from Flight Recorder dumps\n", *sections])
+
+
+def named_by_arnold(cases: Sequence[HungCase]) -> list[set[int]]:
+    """The ranks of the culprits of ``arnold health collectives``, however sure."""
+    found = [diagnose_files(case.dumps)[1] for case in cases]
+    return [{one.members[culprit.member].rank or 0 for culprit in one.culprits} for one in found]
+
+
+def made(seeds: int) -> Iterator[HungCase]:
+    """Every fault in jobs of every shape, in dumps of what is pending alone and of all with its times."""
+    for kind, faults in MADE:
+        for shape in SHAPES:
+            for seed in range(seeds):
+                random = np.random.default_rng(seed)
+                culprits, dumps = hang(shape, kind, faults, random, timed=bool(seed % 2))
+                yield HungCase(f"{kind} x{faults}" if faults else kind, frozenset(culprits), dumps)
+
+
+def run_here(python: str, folder: Path) -> Iterator[HungCase]:
+    """Every fault in every job of ``examples/hangs/hang.py``, by rank 2 early and by rank 1 later.
+
+    :param folder: of the dumps; what stands there is not run again.
+    """
+    for job in JOBS:
+        for fault in FAULTS:
+            for rank, after in ((2, 3), (1, 9 if job == "pipeline" else 5)):
+                place = folder / f"{job}-{fault}-{rank}"
+                if not place.exists():
+                    options = ["--job", job, "--fault", fault, "--rank", str(rank), "--after", str(after)]
+                    subprocess.run([python, str(EXAMPLE), *options, "--out", str(place)], check=True)
+                dumps = [read_trace(str(path)) for path in sorted(place.glob("*.json"))]
+                yield HungCase(fault, frozenset({rank} if fault != "none" else ()), dumps)
+
+
+def published() -> Iterator[HungCase]:
+    """The dumps in ``ARNOLD_DATA``."""
+    for name, culprits in PUBLISHED.items():
+        paths = sorted(public_data("real", "nvrx_flight_recorder", name).glob("*.json"))
+        yield HungCase(name, frozenset(culprits), [read_trace(str(path)) for path in paths])

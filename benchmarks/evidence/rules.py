@@ -1,0 +1,90 @@
+"""The rules of what others make of Flight Recorder dumps, for comparison."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ground.files import Source
+
+
+def two_rules(sources: Sequence[Source]) -> set[int]:
+    """Name a rank without any pending operation where others have some, and one whose first pending number of a
+    group the others of it have completed.
+    """
+    dumps = dict(map(_dump, sources))
+    pending = {
+        rank: sorted(
+            (entry for entry in dump.get("entries", ()) if entry["state"] != "completed"),
+            key=lambda entry: entry["time_created_ns"],
+        )
+        for rank, dump in dumps.items()
+    }
+    named = {rank for rank, mine in pending.items() if not mine} if any(pending.values()) else set()
+    first: dict[str, dict[int, int]] = defaultdict(dict)  # group -> rank -> its first pending number
+    for rank, mine in pending.items():
+        for entry in reversed(mine):
+            if not entry["is_p2p"]:
+                first[entry["process_group"][0]][rank] = entry["collective_seq_id"]
+    for numbers in first.values():
+        most = max(numbers.values())
+        named |= {rank for rank, number in numbers.items() if number < most}
+    return named
+
+
+def _dump(source: Source) -> tuple[int, dict[str, Any]]:
+    """Return a rank and what it recorded."""
+    document: dict[str, Any] = json.loads(source.text)
+    return int(document.get("rank", re.findall(r"\d+", source.name)[-1])), document
+
+
+FR_TRACE = """
+import io, json, logging, pickle, re, sys, tempfile
+from pathlib import Path
+from torch.distributed.flight_recorder.components.fr_logger import FlightRecorderLogger
+from torch.distributed.flight_recorder.fr_trace import main
+said = io.StringIO()
+FlightRecorderLogger().logger.handlers = [logging.StreamHandler(said)]
+answers = []
+for folder in sorted(Path(sys.argv[1]).iterdir(), key=lambda folder: int(folder.name)):
+    with tempfile.TemporaryDirectory() as place:
+        for file in folder.iterdir():
+            document = json.loads(file.read_text())
+            rank = document.pop("rank", None)
+            rank = int(re.search(r"(\\d+)[.]json$", file.name)[1]) if rank is None else rank
+            document.setdefault("host_name", "host")
+            Path(place, f"trace_{rank}").write_bytes(pickle.dumps(document))
+        said.seek(0), said.truncate()
+        try:
+            main(["-p", "trace_", "--allow-incomplete-ranks", place])
+        except BaseException as error:
+            print(type(error).__name__, error, file=sys.stderr)
+    text = said.getvalue()
+    named = {int(rank) for ranks in re.findall(r"missing ranks: [{]([0-9, ]*)[}]", text) for rank in ranks.split(",")}
+    answers.append(sorted(named | {int(rank) for rank in re.findall(r"Culprit rank (\\d+)", text)}))
+print("ANSWERS", json.dumps(answers))
+"""
+"""Runs PyTorch's ``fr_trace`` over folders: whoever it calls missing, or a culprit, is named."""
+
+
+def fr_trace(python: str, jobs: Sequence[Sequence[Source]]) -> list[set[int]]:
+    """Name the ranks that PyTorch's own analyser names in each job's dumps.
+
+    :param python: an interpreter that has PyTorch.
+    """
+    with TemporaryDirectory() as folder:
+        for number, sources in enumerate(jobs):
+            place = Path(folder, str(number))
+            place.mkdir()
+            for source in sources:
+                (place / Path(source.name).name).write_text(source.text, encoding="utf-8")
+        command = [python, "-c", FR_TRACE, folder]
+        run = subprocess.run(command, check=True, capture_output=True, text=True)
+    answers = run.stdout.split("ANSWERS ", 1)[1]
+    return [set(named) for named in json.loads(answers)]

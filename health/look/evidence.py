@@ -1,0 +1,253 @@
+"""What the files of a dead or slow job say about whom, and one ranked list of suspects from it.
+
+A form of text is read by a pair: what its lines look like, and what they say.  What one line proves is a clue at once;
+what only many lines together show, such as who is behind in a group, is a fact that is judged when all files are read.
+
+Precision comes first.  A rank that speaks, or that merely reports that time ran out, is a witness.  Of two ends of a
+path that is slow, neither is named unless other paths clear one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from health.collectives.diagnosis import ORDER, Certainty
+
+LEVELS: tuple[Certainty, ...] = tuple(sorted(ORDER, key=lambda level: ORDER[level]))
+"""From the surest on."""
+MOST_LINES = 20  # Lines of a file that a clue names
+
+
+class Line(NamedTuple):
+    """A line of a text, without what colours it."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """The lines of a file that are of one form."""
+
+    name: str
+    lines: Sequence[Line]
+    node: str | None = None  # the node that it is of, where its name says so
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """Something that speaks against a node, GPU or rank, or for it."""
+
+    kind: str  # what is wrong, in a word or two with hyphens
+    sure: Certainty
+    says: str  # the sentence that convicts
+    file: str
+    lines: tuple[int, ...]
+    node: str | None = None
+    rank: int | None = None
+    gpu: int | str | None = None  # index on its node, or PCI address where the index is not known
+    factor: float | None = None  # times as long as usual that it takes; None = it has stopped, or is not known
+    clears: bool = False  # whether it speaks for it
+
+    @property
+    def of_program(self) -> bool:
+        """Whether the program did it, so that no node is to be flagged."""
+        return self.kind.startswith("program")
+
+
+class Seat(NamedTuple):
+    """Where a rank of the whole job runs."""
+
+    rank: int
+    ranks: int  # of its communicator
+    node: str
+    gpu: int | None
+    pci: str | None
+
+
+class NodeAddress(NamedTuple):
+    """A node has this address."""
+
+    address: str
+    node: str
+
+
+class GpuName(NamedTuple):
+    """The index of a GPU on its node, and its PCI address."""
+
+    node: str  # empty = not known
+    pci: str
+    gpu: int
+
+
+class Seen(NamedTuple):
+    """A rank wrote something into a log, so that its log is there."""
+
+    rank: int
+
+
+class NextStep(NamedTuple):
+    """What should be collected or done next."""
+
+    words: str
+
+
+class Note(NamedTuple):
+    """What a user should know of a file."""
+
+    words: str
+
+
+@dataclass
+class Whereabouts:
+    """What is known beside the clues: who is where."""
+
+    ranks: int | None = None  # of the job
+    seats: dict[int, Seat] = field(default_factory=dict)  # by rank
+    names: dict[str, str] = field(default_factory=dict)  # address -> node
+    gpus: dict[tuple[str, str], int] = field(default_factory=dict)  # node, PCI address -> index
+    seen: set[int] = field(default_factory=set)
+
+    def learn(self, facts: Iterable[object]) -> None:
+        """Take in where ranks run; the largest communicator is the whole job."""
+        seats = []
+        for fact in facts:
+            match fact:
+                case Seat():
+                    seats.append(fact)
+                    if fact.pci is not None and fact.gpu is not None:
+                        self.gpus[fact.node, fact.pci] = fact.gpu
+                case NodeAddress():
+                    self.names[fact.address] = fact.node
+                case GpuName():
+                    self.gpus[fact.node, fact.pci] = fact.gpu
+                case Seen():
+                    self.seen.add(fact.rank)
+        self.ranks = max((seat.ranks for seat in seats), default=None)
+        for seat in seats:
+            if seat.ranks == self.ranks:
+                # a log of two jobs seats a rank twice: then nothing is known of it
+                known = self.seats.setdefault(seat.rank, seat)
+                if known.node != seat.node:
+                    self.seats[seat.rank] = Seat(seat.rank, seat.ranks, "", None, None)
+        self.seats = {rank: seat for rank, seat in self.seats.items() if seat.node}
+
+    def placed(self, clue: Clue) -> Clue:
+        """Return a clue with what is known of where its rank runs, or which rank runs on its GPU."""
+        node = self.names.get(clue.node, clue.node) if clue.node else None
+        if isinstance(clue.gpu, str) and node is not None:
+            clue = replace(clue, gpu=self.gpus.get((node, clue.gpu), clue.gpu))
+        if clue.rank is not None:
+            seat = self.seats.get(clue.rank)
+            if seat is None:
+                return replace(clue, node=node)
+            return replace(clue, node=node or seat.node, gpu=seat.gpu if clue.gpu is None else clue.gpu)
+        fits = [
+            seat
+            for seat in self.seats.values()
+            if node is not None and same_node(seat.node, node) and clue.gpu is not None and clue.gpu in seat[3:]
+        ]
+        return replace(clue, node=node, rank=fits[0].rank if len(fits) == 1 else None)
+
+
+class TextForm(NamedTuple):
+    """A form of text: how it is known and read."""
+
+    kind: str
+    what: str  # it is, in words
+    marks: re.Pattern[str]  # stand in every line of it, or, where it is a document, in its beginning
+    read: Callable[[TextFile], Iterator[object]]
+    judge: Callable[[Sequence[object], Whereabouts], Iterator[object]] | None = None  # what all files together show
+    document: bool = False  # whether all lines of a file belong to it, and not those with marks alone
+    sign: re.Pattern[str] | None = None  # stands in one of the lines at least; None = any of its marks is a sign
+
+
+def same_node(one: str, other: str) -> bool:
+    """Return whether two names are of one node: with the domain and without."""
+    if one[:1].isdigit() or other[:1].isdigit():
+        return one == other
+    short = one.partition(".")[0] == other.partition(".")[0] and ("." in one) != ("." in other)
+    return one == other or short
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Somebody who is suspected, with all that speaks against and for it."""
+
+    node: str | None
+    rank: int | None
+    gpu: int | str | None
+    kind: str
+    sure: Certainty
+    factor: float | None
+    against: tuple[Clue, ...]
+    contradicts: tuple[Clue, ...]
+
+
+def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
+    """Return one suspect for all clues that can be of one, the surest first.
+
+    Clues of two forms of files that agree are a step surer than either.  What speaks for a suspect takes it a step back
+    where it is not certain: a test that passes does not unsay what was seen.
+    """
+    groups: list[list[Clue]] = []
+    placed = [case.placed(clue) for clue in clues]
+    for clue in sorted((clue for clue in placed if not clue.clears), key=_width):
+        home = next((group for group in groups if all(_of_one(clue, other) for other in group)), None)
+        if home is None:
+            groups.append([clue])
+        else:
+            home.append(clue)
+    suspects = []
+    for group in groups:
+        group.sort(key=lambda clue: ORDER[clue.sure])
+        node, rank, gpu = (
+            next((value for clue in group if (value := getattr(clue, name)) is not None), None)
+            for name in ("node", "rank", "gpu")
+        )
+        whole = Clue("", "possible", "", "", (), node, rank, gpu)
+        against = [clue for clue in placed if clue.clears and _of_one(clue, whole)]
+        step = ORDER[group[0].sure] - (len({clue.file for clue in group}) > 1 and len({c.kind for c in group}) > 1)
+        step += bool(against) and step > 0
+        sure = LEVELS[min(max(step, 0), len(LEVELS) - 1)]
+        suspects.append(Suspect(node, rank, gpu, group[0].kind, sure, group[0].factor, tuple(group), tuple(against)))
+    return sorted(
+        suspects, key=lambda suspect: (ORDER[suspect.sure], suspect.against[0].of_program, -len(suspect.against))
+    )
+
+
+def _width(clue: Clue) -> tuple[int, int]:
+    """Return what is less for a clue that says more exactly who it is, and of equal ones for a surer clue."""
+    return sum(value is None for value in (clue.node, clue.rank, clue.gpu)), ORDER[clue.sure]
+
+
+def _of_one(one: Clue, other: Clue) -> bool:
+    """Return whether two clues can be about one GPU, rank or node, and have something in common that says so."""
+    if one.of_program != other.of_program:
+        return False
+    ranks, gpus = (one.rank, other.rank), (one.gpu, other.gpu)
+    if None not in ranks and ranks[0] != ranks[1]:
+        return False
+    nodes = (one.node, other.node)
+    if one.node is not None and other.node is not None:
+        return same_node(one.node, other.node) and (None in gpus or gpus[0] == gpus[1])
+    if None not in ranks:
+        return True
+    return nodes == (None, None) and None not in gpus and gpus[0] == gpus[1] and one.file == other.file
+
+
+def line_numbers(lines: Iterable[Line]) -> tuple[int, ...]:
+    """Return the numbers of lines, the first of many."""
+    return tuple(sorted({line.number for line in lines}))[:MOST_LINES]
+
+
+def by_file(pairs: Iterable[tuple[str, Line]]) -> Mapping[str, list[Line]]:
+    """Return file -> its lines."""
+    files: dict[str, list[Line]] = defaultdict(list)
+    for name, line in pairs:
+        files[name].append(line)
+    return files

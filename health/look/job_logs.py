@@ -1,0 +1,206 @@
+"""What stands in the log of a job: PyTorch's watchdog, NCCL, launchers, straggler reports of frameworks.
+
+The watchdog of each rank says which collective it waits in, and what it last enqueued and completed in that group.
+Somebody is behind where others wait in a number that it never enqueued, where it waits in one that the others have
+completed, or where it alone of the whole job says nothing.  Groups are known by name; numbers of different groups are
+never compared.  What a rank says of its own timeout is no evidence against it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from health.collectives.diagnosis import Certainty
+from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, by_file, line_numbers
+from topology.node_names import fold_hostlist
+
+GLOBAL = re.compile(r"\[rank(\d+)\]:")
+_GROUP = r"\[PG (?:ID \d+ PG GUID )?(?P<group>[^\s()\]]*) ?(?:\((?P<name>[^)]*)\))? ?Rank (?P<of_group>\d+)\]"
+_WHO = re.compile(_GROUP)
+_RANK = re.compile(r"\[Rank (\d+)\]")
+_WORK = re.compile(r"Work\w*\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+), NumelOut=(\d+))?")
+_STATUS = re.compile(
+    r"(?:at (?:NCCL )?work(?: sequence id)?: (?P<at>-?\d+).*?)?"
+    r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)",
+    re.IGNORECASE,
+)
+SAME_SIZE = {"ALLREDUCE", "ALLREDUCE_COALESCED", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"}
+"""Collectives in which all ranks give the same size."""
+WORLD = {"0", "default_pg", "default", "WORLD", "world"}  # Names of the group of all ranks
+FEWEST_VOICES = 3  # Ranks that must speak before the silence of another says anything
+MOST_SILENT = 8  # One of so many may be silent and be suspected for it
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the watchdog of a rank says of it in a group."""
+
+    group: str  # empty = its lines do not name it
+    rank: int  # of the job, where it is known, else in its group
+    in_group: int
+    is_global: bool  # whether the rank is known to be that of the job
+    at: int | None = None  # the collective that it waits in
+    enqueued: int | None = None
+    completed: int | None = None
+    op: str = ""
+    size: str = ""
+    timeouts: int = 0
+    lines: list[tuple[str, Line]] = field(default_factory=list)
+
+    @property
+    def reached(self) -> int | None:
+        """The last collective that it is known to have called."""
+        return self.enqueued if self.enqueued is not None else self.at
+
+    def add(self, other: Standing) -> None:
+        """Take in another line of the rank: what came first is what it hung in."""
+        if self.at is None or other.at is None or self.at == other.at:
+            for name in ("at", "enqueued", "completed"):
+                if getattr(self, name) is None:
+                    setattr(self, name, getattr(other, name))
+            self.op, self.size = self.op or other.op, self.size or other.size
+        self.is_global |= other.is_global
+        self.timeouts += other.timeouts
+        self.lines += other.lines
+
+
+def read_watchdog(text: TextFile) -> Iterator[object]:
+    """Yield what the watchdog of each rank says, a line each; a timeout's line of old versions names no group."""
+    for line in text.lines:
+        spoken = GLOBAL.search(line.text)
+        if spoken:
+            yield Seen(int(spoken[1]))
+        who, rank = _WHO.search(line.text), _RANK.search(line.text)
+        work, status = _WORK.search(line.text), _STATUS.search(line.text)
+        if not (who or rank) or not (work or status):
+            continue
+        group = ""
+        if who is not None and {who["group"], who["name"]} & WORLD:
+            group = "default_pg"
+        elif who is not None and (who["name"] or "PG GUID" in line.text):
+            # a bare number counts the groups of its own process: that of another rank may be another group
+            group = " ".join(dict.fromkeys(filter(None, (who["group"], who["name"]))))
+        in_group = int(who["of_group"] if who is not None else rank[1])  # type: ignore[index]
+        own = in_group if spoken is None else int(spoken[1])
+        standing = Standing(group, own, in_group, is_global=spoken is not None or group == "default_pg")
+        if work:
+            standing.at, standing.op = int(work[1]), work[2]
+            standing.size = f"{work[3]} -> {work[4]}" if work[3] else ""
+            standing.timeouts = int("terminated" not in line.text and "what()" not in line.text)
+        if status:
+            standing.at = int(status["at"]) if status["at"] else standing.at
+            standing.enqueued, standing.completed = int(status["enqueued"]), int(status["completed"])
+        standing.lines.append((text.name, line))
+        yield standing
+
+
+def judge_watchdog(facts: Sequence[object], case: Whereabouts) -> Iterator[object]:
+    """Yield clues against ranks that are behind, in each group by itself; else what to collect."""
+    said = [fact for fact in facts if isinstance(fact, Standing)]
+    # a line without a group is of the group in which the same rank waits in the same number, or of all ranks where
+    # another rank waits there in the same call
+    named = {(one.rank, one.at): one.group for one in said if one.group and one.at is not None}
+    calls = {(one.rank, one.at): (one.op, one.size) for one in said if one.op}
+    of_all = {(at, *calls[rank, at]) for (rank, at), group in named.items() if group in WORLD and (rank, at) in calls}
+    groups: dict[str, dict[int, Standing]] = defaultdict(dict)
+    for one in said:
+        group = one.group or named.get((one.rank, -1 if one.at is None else one.at), "")
+        if not group and (one.at, one.op, one.size) in of_all:
+            group = "default_pg"
+        kept = groups[group].setdefault(one.rank, Standing(group, one.rank, one.in_group, is_global=one.is_global))
+        kept.add(one)
+    found = {group: list(_behind(group, list(ranks.values()), case)) for group, ranks in groups.items()}
+    # who waits in another group is its victim, where somebody is behind there
+    blamed = {(group, clue.rank) for group, clues in found.items() for clue in clues}
+    for group, clues in found.items():
+        for clue in clues:
+            waits = [name for name, ranks in groups.items() if name != group and clue.rank in ranks]
+            if all((name, clue.rank) in blamed for name in waits):
+                yield clue
+    for group, ranks in groups.items():
+        if not found[group]:
+            yield NextStep(_silence(group, list(ranks.values()), case))
+
+
+def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Clue]:
+    """Yield clues of one group."""
+    at = Counter(one.at for one in ranks if one.at is not None)
+    # without a name it is one group only where ranks in it are those of the job, and no rank speaks for two processes
+    if not at or (not group and any(one.rank != one.in_group or one.timeouts > 1 for one in ranks)):
+        return
+    number = max(at, key=lambda number: (at[number], number))
+    where = f"collective {number:,}" + (f" of {group}" if group else "")
+    unsure: Certainty = "likely" if group else "possible"
+
+    def clue(kind: str, culprit: Standing, says: str, sure: Certainty) -> Clue:
+        is_global = culprit.is_global or not group
+        says = says if is_global else f"rank {culprit.rank} of {group}: {says}"
+        name, _ = culprit.lines[0]
+        rank = culprit.rank if is_global else None
+        return Clue(kind, sure, says, name, line_numbers(by_file(culprit.lines)[name]), rank=rank)
+
+    waiting = [one for one in ranks if one.at == number]
+    # a rank waits in its first collective that is not over: who waits in a later one has completed those before
+    passed = [one for one in ranks if one.at is not None and one.at < number]
+    late = [one for one in ranks if one not in passed and one.reached is not None and one.reached < number]
+    if (passed or late) and len(waiting) >= len(passed) + len(late):
+        sure = unsure if len(passed) + len(late) == 1 else "possible"
+        for one in passed:
+            says = f"waits in {one.at:,}, which the {len(waiting)} that wait in {where} have completed"
+            yield clue("gpu-not-ready", one, says, sure)
+        for one in late:
+            says = f"last called {one.reached:,}, while {len(waiting)} others wait in {where}"
+            yield clue("not-launched", one, says, sure)
+        return
+    for kind, of in (("op", "program-other-operation"), ("size", "program-other-size")):
+        calls = Counter(str(getattr(one, kind)) for one in waiting if getattr(one, kind))
+        if len(calls) == 2 and (kind == "op" or waiting[0].op in SAME_SIZE):
+            (usual, most), (odd, few_of) = calls.most_common()
+            if most > 2 * few_of and most >= 2:
+                for one in waiting:
+                    if getattr(one, kind) == odd:
+                        says = f"called {one.op} of {one.size or 'unknown size'} as {where}, and {most} others {usual}"
+                        yield clue(of, one, says, "possible")
+                return
+    known = set(range(case.ranks)) if case.ranks is not None else case.seen
+    silent = known - {one.rank for one in ranks}
+    all_wait = len(waiting) >= FEWEST_VOICES and len(waiting) == len(known) - len(silent)
+    if group == "default_pg" and all_wait and len(silent) <= max(1, len(known) // MOST_SILENT):
+        name, line = waiting[0].lines[0]
+        for rank in sorted(silent):
+            says = f"says nothing, while all {len(waiting)} other ranks wait in {where}"
+            alone = len(silent) == 1 and rank in case.seen and case.ranks is not None
+            yield Clue("silent", "likely" if alone else "possible", says, name, (line.number,), rank=rank)
+
+
+def _silence(group: str, ranks: list[Standing], case: Whereabouts) -> str:
+    """Return who should be looked at where the watchdog's lines convict nobody."""
+    speak = {one.rank for one in ranks}
+    known = set(range(case.ranks)) if case.ranks is not None else case.seen
+    rest = known - speak
+    where = f"in {group}" if group else "in a group without a name"
+    ops = Counter(f"{one.op} {one.at:,}" for one in ranks if one.op and one.at is not None)
+    what = f" ({ops.most_common(1)[0][0]})" if ops else ""
+    others = f"{_ranks(rest)}" if rest and group in ("", "default_pg") else "those that say nothing"
+    return (
+        f"{_ranks(speak)} waited {where}{what}, which blames none of them: get the logs of {others}, and the Flight "
+        "Recorder's dumps of all ranks (TORCH_FR_BUFFER_SIZE=20000, TORCH_NCCL_DUMP_ON_TIMEOUT=1)"
+    )
+
+
+def _ranks(ranks: set[int]) -> str:
+    return fold_hostlist(f"rank{rank}" for rank in sorted(ranks)) if len(ranks) < 2_000 else f"{len(ranks):,} ranks"
+
+
+JOB_LOGS = (
+    TextForm(
+        "pytorch-watchdog",
+        "lines of PyTorch's NCCL watchdog",
+        re.compile(r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"),
+        read_watchdog,
+        judge_watchdog,
+    ),
+)

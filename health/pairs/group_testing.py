@@ -1,0 +1,284 @@
+"""Which node, link or switch makes pairs of nodes slow: group testing with noise.
+
+A fault slows the pairs whose path leads over it: a node's, all of its own; a domain's uplink, those that leave the
+domain; its switch, those that leave it or meet in it; the whole domain, all that have an end in it.  Bandwidths are
+compared as logarithms with what is usual, in units of their noise, and no pair counts for more than
+:data:`MOST_OF_PAIR`, as a single test fails for many reasons.  Faults are added while they explain more than chance
+among all candidates does; of each it is then asked what else would explain as much.  Faults that slow the same of the
+tested pairs cannot be told apart, and are all named as possible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from health.collectives.diagnosis import Certainty
+from topology.cluster import Cluster
+
+FaultKind = Literal["node", "link", "switch", "domain"]
+KINDS: tuple[FaultKind, ...] = ("node", "link", "switch", "domain")  # The plainest first
+
+MOST_OF_PAIR = 18.0  # Log-likelihood that one pair counts for at most: that of six standard deviations
+USUAL_NOISE = 0.03  # Standard deviation of a repeated test, as a share
+FEW_PAIRS = 20  # From which on the noise is measured and not assumed
+EVIDENCE = 10.0  # Log-likelihood that a fault must explain beyond the logarithm of the number of candidates
+APART = 5.0  # By so much another explanation must be worse: 150 times
+SURE = 10.0  # By so much, for a certain one
+LEAST = math.log(1.06)  # Log-factor of the weakest fault that is named: less is what healthy nodes differ by
+DISTANCE = 5.0  # Log-likelihood by which faults must explain more than different bandwidths at different distances do
+NOTABLE = math.log(1.15)  # Log-factor from which on a distance is called slower
+MOST_FAULTS = 16
+MOST_ALIKE = 16  # Faults that cannot be told apart and are all named
+LOWEST = 0.01  # Share of the usual bandwidth that a failed test counts as
+
+
+class Pair(NamedTuple):
+    """One test: two nodes and the bus bandwidth between them, GB/s; 0 = it failed."""
+
+    a: str
+    b: str
+    bandwidth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node or a part of the network that may be slow."""
+
+    kind: FaultKind
+    name: str  # of the node, or of the domain
+    above: str = ""  # of a link, the domain that it leads to
+
+    def __str__(self) -> str:
+        return f"{self.name} - {self.above}" if self.kind == "link" else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PairSuspect:
+    """A place that is suspected."""
+
+    place: Place
+    sure: Certainty
+    factor: float  # times as long as usual that a transfer over it takes
+    pairs: tuple[int, ...]  # rows of tests that it slows
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What tests of pairs show."""
+
+    suspects: tuple[PairSuspect, ...]
+    cleared: tuple[str, ...]  # nodes of a pair as fast as any
+    unknown: tuple[str, ...]  # nodes of which no test says anything: each of their pairs leads over a fault elsewhere
+    notes: tuple[str, ...] = ()  # what pairs cannot tell
+
+
+@dataclass
+class Bench:
+    """Tests of pairs, with the candidates whose faults would slow each of them."""
+
+    pairs: Sequence[Pair]
+    places: list[Place]
+    rows: list[npt.NDArray[np.intp]]  # of each place, the pairs that it would slow
+    gap: npt.NDArray[np.float64]  # of each pair, the logarithm of its share of the usual bandwidth
+    noise: float
+    meet: npt.NDArray[np.intp]  # of each pair, the number of levels at which its ends share a domain
+    alike: list[list[int]] = field(default_factory=list)  # places with the same rows
+
+    def cost(self, rows: npt.NDArray[np.intp], expected: npt.NDArray[np.float64]) -> float:
+        """Return the negative log-likelihood of pairs, given the logarithms that they are expected to have."""
+        return float(np.minimum(((self.gap[rows] - expected) / self.noise) ** 2 / 2, MOST_OF_PAIR).sum())
+
+    def expected(self, faults: dict[int, float]) -> npt.NDArray[np.float64]:
+        """Return what each pair is expected to have: the slowest part of its path counts."""
+        expected = np.zeros(len(self.pairs))
+        for place, level in faults.items():
+            expected[self.rows[place]] = np.minimum(expected[self.rows[place]], level)
+        return expected
+
+    def best(self, place: int, expected: npt.NDArray[np.float64]) -> tuple[float, float]:
+        """Return how much a fault explains beyond what is expected, and its level, the logarithm of a share."""
+        rows = self.rows[place]
+        slow = self.gap[rows][self.gap[rows] < expected[rows] - 2 * self.noise]
+        if not len(slow):
+            return 0.0, 0.0
+        level = float(np.median(slow))
+        if level > -LEAST:
+            return 0.0, 0.0
+        return self.cost(rows, expected[rows]) - self.cost(rows, np.minimum(expected[rows], level)), level
+
+
+def depths(cluster: Cluster | None, names: Sequence[str]) -> list[npt.NDArray[np.int32]]:
+    """Return for each level the domains of nodes, from the broadest level to the closest."""
+    if cluster is None:
+        return []
+    nodes = [cluster.index(name) for name in names]
+    return [level.domain_of[nodes] for level in cluster.levels]
+
+
+def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
+    """Return the tests with all places that may be slow.
+
+    :raises UnknownName: the cluster has no node of a name.
+    """
+    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
+    index = {name: i for i, name in enumerate(names)}
+    ends = np.array([(index[pair.a], index[pair.b]) for pair in pairs], dtype=np.intp).reshape(-1, 2)
+    levels = depths(cluster, names)
+    of_place: dict[Place, list[int]] = defaultdict(list)
+    for row, (a, b) in enumerate(ends.tolist()):
+        of_place[Place("node", names[a])].append(row)
+        of_place[Place("node", names[b])].append(row)
+    meet = np.zeros(len(pairs), dtype=np.intp)  # levels at which both ends of a pair share a domain
+    for depth, domains in enumerate(levels):
+        assert cluster is not None
+        level = cluster.levels[depth]
+        below = levels[depth + 1] if depth + 1 < len(levels) else None
+        meet += domains[ends[:, 0]] == domains[ends[:, 1]]
+        for row, (a, b) in enumerate(ends.tolist()):
+            one, other = int(domains[a]), int(domains[b])
+            for domain in {one, other}:
+                if level.implicit[domain]:
+                    continue
+                name = level.domains[domain]
+                up = cluster.levels[depth - 1].domains[level.parent_of[domain]] if depth else "the core"
+                of_place[Place("domain", name)].append(row)
+                if one != other:
+                    of_place[Place("link", name, up)].append(row)
+                if below is None or below[a] != below[b]:
+                    of_place[Place("switch", name)].append(row)
+    groups: dict[tuple[int, ...], list[Place]] = defaultdict(list)
+    for place, rows in of_place.items():
+        groups[tuple(rows)].append(place)
+    bench = Bench(pairs, [], [], np.zeros(len(pairs)), USUAL_NOISE, meet)
+    for rows_of, same in groups.items():
+        # a node alone in its domain stands for it, and an uplink for a switch of which no test tells it apart
+        plainest = min(KINDS.index(place.kind) for place in same)
+        members = [place for place in same if place.kind == KINDS[plainest]]
+        bench.alike.append([*range(len(bench.places), len(bench.places) + len(members))])
+        bench.places += members
+        bench.rows += [np.array(rows_of)] * len(members)
+    return bench
+
+
+def _slower_afar(bench: Bench, cluster: Cluster) -> tuple[str, ...]:
+    """Return sentences about distances at which all pairs are slower than those that are closer."""
+    logs = np.log(np.maximum([pair.bandwidth for pair in bench.pairs], 1e-9))
+    rows_of = {int(depth): bench.meet == depth for depth in np.unique(bench.meet)}
+    usual = {depth: _usual(logs[rows]) for depth, rows in rows_of.items() if rows.sum() >= FEW_PAIRS // 2}
+    fastest = max(usual.values(), default=0.0)
+    return tuple(
+        f"all pairs of different {cluster.levels[depth].name} domains are {math.exp(fastest - level):.2f} times slower "
+        "than closer ones: the network is built so, or a fault that all share makes it so, which pairs cannot tell"
+        for depth, level in usual.items()
+        if depth < len(cluster.levels) and fastest - level > NOTABLE
+    )
+
+
+def _compare(bench: Bench, *, by_distance: bool) -> None:
+    """Set what each pair has of the usual bandwidth: of all pairs, or of those as far apart where they are many."""
+    logs = np.log(np.maximum([pair.bandwidth for pair in bench.pairs], 1e-9))
+    usual = np.full(len(logs), _usual(logs))
+    for depth in np.unique(bench.meet) if by_distance else ():
+        alike = bench.meet == depth
+        if alike.sum() >= FEW_PAIRS // 2:
+            usual[alike] = _usual(logs[alike])
+    bench.gap = np.maximum(logs - usual, math.log(LOWEST))
+    above = bench.gap[bench.gap > 0]
+    # noise is seen above the usual alone, as faults are below; the median of a half normal is .6745 of its deviation
+    if by_distance:
+        measured = float(np.median(above)) / 0.6745 if len(above) >= FEW_PAIRS else USUAL_NOISE
+        bench.noise = max(measured, USUAL_NOISE / 2)
+
+
+def _explain(bench: Bench, need: float) -> tuple[dict[int, float], float]:
+    """Return faults that explain the tests, each with its level, and what they and all that is unexplained cost."""
+    faults: dict[int, float] = {}
+    representatives = [members[0] for members in bench.alike]
+    while len(faults) < MOST_FAULTS:
+        expected = bench.expected(faults)
+        gains = {place: bench.best(place, expected) for place in representatives if place not in faults}
+        place = max(gains, key=lambda place: gains[place][0], default=None)
+        if place is None or gains[place][0] < need:
+            break
+        faults[place] = gains[place][1]
+        for other in list(faults):  # what a later one explains too
+            rest = bench.expected({fault: level for fault, level in faults.items() if fault != other})
+            if bench.best(other, rest)[0] < need:
+                del faults[other]
+        if place not in faults:
+            break
+    every = np.arange(len(bench.pairs))
+    return faults, bench.cost(every, bench.expected(faults)) + need * len(faults)
+
+
+def _usual(values: npt.NDArray[np.float64]) -> float:
+    """Return the logarithm that pairs usually have: the middle of the fastest ones, for half of all may be slow."""
+    usual = float(np.quantile(values, 0.9))
+    for _ in range(5):
+        near = values[np.abs(values - usual) < 3 * USUAL_NOISE]
+        usual = float(np.median(near)) if len(near) else float(values.max())
+    return usual
+
+
+def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findings:
+    """Return the places that make pairs slow, the surest first.
+
+    :param cluster: ``None`` = the network is not known: nodes alone are suspected.
+    :raises UnknownName: the cluster has no node of a name.
+    """
+    if not pairs:
+        return Findings((), (), ())
+    bench = bench_of(pairs, cluster)
+    need = EVIDENCE + math.log(len(bench.places))
+    representatives = [members[0] for members in bench.alike]
+    _compare(bench, by_distance=True)
+    faults, cost = _explain(bench, need)
+    notes: tuple[str, ...] = ()
+    if cluster is not None and cluster.levels:
+        slower = _slower_afar(bench, cluster)
+        _compare(bench, by_distance=False)
+        # one fault that explains all is likelier than a network that is built so and many faults
+        of_all, cost_of_all = _explain(bench, need)
+        if cost_of_all + (DISTANCE if slower else 0.0) < cost:
+            faults = of_all
+        else:
+            _compare(bench, by_distance=True)
+            notes = slower
+    suspects, near = [], set[int]()
+    for place in faults:
+        rest = bench.expected({fault: level for fault, level in faults.items() if fault != place})
+        gain, level = bench.best(place, rest)
+        others = {other: bench.best(other, rest)[0] for other in representatives if other not in faults}
+        rivals = sorted((other for other in others if others[other] > gain - APART), key=lambda o: -others[o])
+        named = [member for rival in (place, *rivals) for member in _alike(bench, rival)][:MOST_ALIKE]
+        near.update(named)
+        margin = gain - max(others.values(), default=0.0)
+        alone: Certainty = "certain" if margin > SURE and len(bench.rows[place]) > 1 else "likely"
+        for member in named:
+            rows = tuple(bench.rows[member][bench.gap[bench.rows[member]] < level / 2].tolist())
+            sure: Certainty = alone if len(named) == 1 else "possible"
+            suspects.append(PairSuspect(bench.places[member], sure, math.exp(-level), rows))
+    order: dict[Certainty, int] = {"certain": 0, "likely": 1, "possible": 2}
+    unique = {suspect.place: suspect for suspect in sorted(suspects, key=lambda s: -order[s.sure])}
+    ranked = sorted(unique.values(), key=lambda suspect: (order[suspect.sure], -suspect.factor))
+    guilty = {bench.places[place].name for place in near if bench.places[place].kind == "node"}
+    expected = bench.expected(faults)
+    fast = {
+        name
+        for row, pair in enumerate(pairs)
+        if expected[row] == 0 and bench.gap[row] > -4 * bench.noise
+        for name in (pair.a, pair.b)
+    }
+    every = {name for pair in pairs for name in (pair.a, pair.b)} - guilty
+    return Findings(tuple(ranked), tuple(sorted(fast - guilty)), tuple(sorted(every - fast)), notes)
+
+
+def _alike(bench: Bench, place: int) -> list[int]:
+    return next(members for members in bench.alike if place in members)

@@ -1,0 +1,72 @@
+"""Bandwidths of pairs of nodes as a CSV, and the script that measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from ground.files import Source
+from ground.rows import BadRow, BadRows, CsvRows
+from health.pairs.group_testing import Pair
+from topology.cluster import Cluster
+
+COLUMNS = ("node_a", "node_b", "busbw_gbs")
+
+
+def read_pairs(source: Source, cluster: Cluster | None) -> list[Pair]:
+    """Return the tests of a CSV; nothing of an empty one.
+
+    :raises InvalidInput: a column is missing, or a row is no test of two nodes of the cluster.
+    """
+    if not source.text.strip():
+        return []
+    bad_rows = BadRows(lenient=None)
+    table = CsvRows(source, bad_rows)
+    a, b, bandwidth = table.need(*COLUMNS, format="pairs")
+
+    def pair_of(cells: list[str]) -> Pair:
+        ends = cells[a].strip(), cells[b].strip()
+        if not all(ends) or ends[0] == ends[1]:
+            raise BadRow("no pair", "is no pair of two nodes")
+        for name in ends:
+            if cluster is not None and name not in cluster.index_of:
+                raise BadRow("unknown node", f"no node of the cluster is called {name!r:.60}", fix="correct the name")
+        try:
+            value = float(cells[bandwidth])
+        except ValueError:
+            value = -1.0
+        if not (isfinite(value) and value >= 0):
+            raise BadRow(
+                "no bandwidth", f"busbw_gbs is {cells[bandwidth]!r:.40}", fix="write GB/s, 0 for a failed test"
+            )
+        return Pair(*ends, value)
+
+    return [pair for _, pair in bad_rows.keep(iter(table), pair_of, source)]
+
+
+def batch_script(rounds: Sequence[Sequence[tuple[str, str]]], gpus: int) -> str:
+    """Return a batch script of Slurm: the rounds one after another, the pairs of one at once, a row of CSV for each."""
+    from topology.node_names import fold_hostlist
+
+    names = fold_hostlist(sorted({name for pairs in rounds for pair in pairs for name in pair}))
+    count = len({name for pairs in rounds for pair in pairs for name in pair})
+    lines = [
+        "#!/bin/bash",
+        f"#SBATCH --nodes={count}",
+        f"#SBATCH --nodelist={names}",
+        "#SBATCH --exclusive",
+        f"#SBATCH --ntasks-per-node={gpus}",
+        f"#SBATCH --gpus-per-node={gpus}",
+        "# ALL_REDUCE_PERF and OUT may be set outside; the MPI build of nccl-tests is needed.",
+        'OUT="${OUT:-pairs.csv}"',
+        f'[ -s "$OUT" ] || echo {",".join(COLUMNS)} > "$OUT"',
+        "test_pair() {",
+        f'  busbw=$(srun --exact -N2 -n{2 * gpus} --ntasks-per-node={gpus} -w "$1,$2" '
+        '"${ALL_REDUCE_PERF:-all_reduce_perf}" -b 1G -e 1G -g 1 -n 20 |',
+        "    awk '/Avg bus bandwidth/ {print $NF}')",
+        '  echo "$1,$2,${busbw:-0}" >> "$OUT"',
+        "}",
+    ]
+    for number, pairs in enumerate(rounds, 1):
+        lines += [f"# round {number}", *(f"test_pair {a} {b} &" for a, b in pairs), "wait"]
+    return "\n".join(lines) + "\n"

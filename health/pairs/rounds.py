@@ -1,0 +1,207 @@
+"""Rounds of pairs of nodes to test in parallel, few, by which a slow node, uplink or switch can be told.
+
+Three patterns follow one another: pairs as far apart as the network goes, pairs inside the closest domains, pairs of
+neighbouring domains.  The domains meet as in a tournament, so that the partners of a domain's nodes are of many others,
+and each round gives a node another partner.  With results, what is in doubt is tested first, each suspect against nodes
+that are clear over a path that is, and all others go on with the pattern.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+from health.pairs.group_testing import Findings, Pair, findings_of
+from topology.cluster import Cluster
+
+PLANNED = 3  # Rounds without results: far apart, close, neighbours
+MOST_ROUNDS = 8  # After which what cannot be told is left so
+ENOUGH = 2  # Pairs of a node of which nothing but itself could be at fault
+
+Rounds = list[list[tuple[str, str]]]
+
+
+def plan_rounds(cluster: Cluster, nodes: Sequence[int], suspects: Collection[int] = ()) -> Rounds:
+    """Return rounds for nodes of which nothing is known yet.
+
+    :param nodes: those that can be tested.
+    :param suspects: only these are tested, against nodes that are not suspected; empty = all.
+    """
+    rounds = []
+    met: set[tuple[int, int]] = set()
+    for number in range(PLANNED):
+        pairs = _against(cluster, nodes, suspects, number, met) if suspects else pattern(cluster, nodes, number)
+        met.update(pairs)
+        rounds.append([(cluster.names[a], cluster.names[b]) for a, b in pairs])
+    return [pairs for pairs in rounds if pairs]
+
+
+def next_round(cluster: Cluster, nodes: Sequence[int], results: Sequence[Pair]) -> Rounds:
+    """Return the round after the results so far, or nothing where no other would say more."""
+    findings = findings_of(results, cluster)
+    tested: dict[str, set[str]] = defaultdict(set)
+    for pair in results:
+        tested[pair.a].add(pair.b)
+        tested[pair.b].add(pair.a)
+    number = max(map(len, tested.values()), default=0)
+    doubtful = any(suspect.sure == "possible" for suspect in findings.suspects) or bool(findings.unknown)
+    if number >= MOST_ROUNDS or (number >= PLANNED and not doubtful):
+        return []
+    first = list(_doubts(cluster, nodes, findings, tested))
+    taken = {node for pair in first for node in pair}
+    rest = [] if number >= PLANNED else pattern(cluster, [node for node in nodes if node not in taken], number)
+    pairs = [(cluster.names[a], cluster.names[b]) for a, b in (*first, *rest)]
+    return [pairs] if pairs else []
+
+
+def pattern(cluster: Cluster, nodes: Sequence[int], number: int) -> list[tuple[int, int]]:
+    """Return disjoint pairs of all nodes but one: the pattern of a round by its number, from 0."""
+    depth = len(cluster.levels)
+    kinds = [0, depth, max(depth - 1, 0)]  # levels that the pairs of a round share, from none on
+    shared = kinds[number % len(kinds)]
+    shift = number if depth > 1 else number + number // 2
+    groups = _split(cluster, nodes, shared)
+    pairs, left = [], []
+    for group in groups:
+        parts = _split(cluster, group, shared + 1) if shared < depth else [[node] for node in group]
+        found, alone = _tournament(parts, shift)
+        pairs += found
+        left += alone
+    found, _ = _tournament(_split(cluster, left, 1) if depth else [[node] for node in left], shift)
+    return pairs + found
+
+
+def _split(cluster: Cluster, nodes: Sequence[int], levels: int) -> list[list[int]]:
+    """Return nodes by their domain at one of the levels, from 1 on; 0 = all together, more than there are: each."""
+    if levels == 0:
+        return [list(nodes)]
+    if levels > len(cluster.levels):
+        return [[node] for node in nodes]
+    groups: dict[int, list[int]] = defaultdict(list)
+    for node in nodes:
+        groups[int(cluster.levels[levels - 1].domain_of[node])].append(node)
+    return list(groups.values())
+
+
+def _tournament(parts: Sequence[Sequence[int]], shift: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return pairs of nodes of different parts, and those nodes of the largest part for which there is no partner.
+
+    The nodes of a part at one position meet those of the part that a round-robin tournament has for that position.
+    """
+    turned = [[*part[k * shift % len(part) :], *part[: k * shift % len(part)]] for k, part in enumerate(parts) if part]
+    players = len(turned) + len(turned) % 2
+    pairs: list[tuple[int, int]] = []
+    alone: dict[int, list[int]] = defaultdict(list)
+    for position in range(max(map(len, turned), default=0)):
+        for one, other in _matches(players, position + shift):
+            there = [part for part in (one, other) if part < len(turned) and position < len(turned[part])]
+            found = [(part, turned[part][position]) for part in there]
+            if len(found) == 2:
+                pairs.append((found[0][1], found[1][1]))
+            else:
+                for part, node in found:
+                    alone[part].append(node)
+    # those whose partner is missing meet each other: always of the two parts with most of them
+    heap = [(-len(nodes), part) for part, nodes in alone.items()]
+    heapify(heap)
+    while len(heap) > 1:
+        (_, one), (_, other) = heappop(heap), heappop(heap)
+        pairs.append((alone[one].pop(), alone[other].pop()))
+        for part in (one, other):
+            if alone[part]:
+                heappush(heap, (-len(alone[part]), part))
+    return pairs, [node for nodes in alone.values() for node in nodes]
+
+
+def _matches(players: int, turn: int) -> Iterator[tuple[int, int]]:
+    """Yield the matches of one turn of a tournament of an even number of players: the circle method."""
+    if players < 2:
+        if players:
+            yield 0, 1
+        return
+    turn %= players - 1
+    yield turn, players - 1
+    for step in range(1, players // 2):
+        yield (turn + step) % (players - 1), (turn - step) % (players - 1)
+
+
+def _against(
+    cluster: Cluster, nodes: Sequence[int], suspects: Collection[int], number: int, met: Collection[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return a pair of each suspect with a node that is not suspected and that it has not met: far, close, near."""
+    free = [node for node in nodes if node not in set(suspects)]
+    wanted = [0, len(cluster.levels), max(len(cluster.levels) - 1, 0)][number % 3]
+    pairs = []
+    for suspect in suspects:
+        away = {node: abs(_shared(cluster, suspect, node) - wanted) for node in free if (suspect, node) not in met}
+        if away:
+            partner = min(away, key=away.__getitem__)
+            free.remove(partner)
+            pairs.append((suspect, partner))
+    return pairs
+
+
+def _shared(cluster: Cluster, a: int, b: int) -> int:
+    """Return the number of levels at which two nodes share a domain."""
+    return sum(int(level.domain_of[a]) == int(level.domain_of[b]) for level in cluster.levels)
+
+
+def _doubts(
+    cluster: Cluster, nodes: Sequence[int], findings: Findings, tested: dict[str, set[str]]
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs that tell apart what the results so far do not, over paths on which nothing else is suspected."""
+    free = dict.fromkeys(nodes)
+    places = [suspect.place for suspect in findings.suspects]
+    crossed = {(place.kind, place.name) for place in places if place.kind != "node"}
+    bad = {place.name for place in places if place.kind == "node"}
+    clear = set(findings.cleared)
+
+    def suspected(a: int, b: int) -> set[tuple[str, str]]:
+        """Return what is suspected on the path between two nodes, themselves left out."""
+        found = set()
+        for depth, level in enumerate(cluster.levels):
+            one, other = level.domain_of[a], level.domain_of[b]
+            below = cluster.levels[depth + 1].domain_of if depth + 1 < len(cluster.levels) else None
+            for domain in {int(one), int(other)}:
+                name = level.domains[domain]
+                found |= {("domain", name)} & crossed
+                found |= {("link", name)} & crossed if one != other else set()
+                found |= {("switch", name)} & crossed if below is None or below[a] != below[b] else set()
+        return found
+
+    def take(a: int, choices: Iterator[int]) -> Iterator[tuple[int, int]]:
+        partner = next(choices, None)
+        if partner is not None:
+            del free[a], free[partner]
+            yield a, partner
+
+    unsure = [suspect.place for suspect in findings.suspects if suspect.sure == "possible"]
+    for name in dict.fromkeys([*(place.name for place in unsure if place.kind == "node"), *findings.unknown]):
+        a = cluster.index(name)
+        if a in free:
+            fits = (
+                b
+                for want in (True, False)  # a node that is clear rather than one of which nothing is known
+                for b in free
+                if b != a
+                and cluster.names[b] not in bad
+                and (cluster.names[b] in clear) == want
+                and cluster.names[b] not in tested[name]
+                and not suspected(a, b)
+            )
+            yield from take(a, fits)
+    for place in unsure:
+        if place.kind == "node":
+            continue
+        level = next(level for level in cluster.levels if place.name in level.domains)
+        domain = level.domains.index(place.name)
+        alone = {(place.kind, place.name)}
+        tries = 0
+        for a in [node for node in free if int(level.domain_of[node]) == domain]:
+            if a not in free or cluster.names[a] in bad or tries == ENOUGH:
+                continue
+            fits = (b for b in free if b != a and cluster.names[b] not in bad and suspected(a, b) == alone)
+            for pair in take(a, fits):
+                tries += 1
+                yield pair

@@ -1,0 +1,64 @@
+"""Made jobs that hang: whoever is at fault alone is named, and nobody else ever is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.evidence.hangs import SHAPES, HungCase, named_by_arnold
+from benchmarks.evidence.hung_jobs import FaultKind, Shape, hang
+from benchmarks.evidence.naming import Naming, rows
+from tests.case_counts import examples
+
+KINDS: list[FaultKind] = ["none", "lock", "error", "died", "gpu"]
+
+
+def named(shape: Shape, kind: FaultKind, faults: int, seed: int, *, timed: bool) -> tuple[set[int], set[int]]:
+    """Who is at fault, and who is named."""
+    culprits, dumps = hang(shape, kind, faults, np.random.default_rng(seed), timed=timed)
+    return set(culprits), named_by_arnold([HungCase(kind, frozenset(culprits), dumps)])[0]
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("kind", ["lock", "died"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_rank_that_stops_is_named(shape: Shape, kind: FaultKind, timed: bool) -> None:
+    """Its host stops between two operations, with a dump or without one: it alone."""
+    culprits, found = named(shape, kind, 1, 1, timed=timed)
+    assert found == culprits
+
+
+@examples(40)
+@given(
+    st.builds(Shape, st.integers(1, 3), st.integers(2, 3), st.integers(2, 3)),
+    st.sampled_from(KINDS),
+    st.integers(1, 2),
+    st.integers(0, 2**20),
+    st.booleans(),
+)
+def test_nobody_else_is_named(shape: Shape, kind: FaultKind, faults: int, seed: int, timed: bool) -> None:
+    """Whatever the degrees, the fault, its time, and what the recorder saw."""
+    culprits, found = named(shape, kind, faults, seed, timed=timed)
+    assert found <= culprits
+
+
+def test_a_stopped_host_leaves_nothing_pending() -> None:
+    """What it enqueued is over, as all others came to it; each of the others waits for something."""
+    (culprit,), dumps = hang(Shape(2, 2, 2), "lock", 1, np.random.default_rng(3), timed=False)
+    pending = [len(json.loads(dump.text)["entries"]) for dump in dumps]
+    assert pending[culprit] == 0
+    assert all(count for rank, count in enumerate(pending) if rank != culprit)
+
+
+def test_shares_are_counted() -> None:
+    """Two culprits of which one is named, and one other: recall and precision are a half."""
+    cases = [Naming("a", frozenset({1, 2}), frozenset({1, 3})), Naming("b", frozenset(), frozenset())]
+    assert list(rows("x", cases)) == [
+        ["a", "x", "1", "2", "1", "1", "0.50", "0.50"],
+        ["b", "x", "1", "0", "0", "0", "-", "-"],
+        ["all", "x", "2", "2", "1", "1", "0.50", "0.50"],
+    ]

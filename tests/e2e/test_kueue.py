@@ -1,0 +1,123 @@
+"""The real Kueue in front: it says when a gang may start, Arnold where; with its topology, Arnold obeys its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.e2e.harness import peers
+from tests.e2e.harness.arnold import running
+from tests.e2e.harness.client import Object
+from tests.e2e.harness.invariants import guarded
+from tests.e2e.harness.nodes import DOMAIN, GPU, level_labels, make_real
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.plans import plan_in, plan_of
+from tests.e2e.harness.pods import GATE, gated, indexed_job, pod
+from tests.e2e.harness.waiting import wait_until
+from topology.generate import generate
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+API = "kueue.x-k8s.io/v1beta2"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@contextmanager
+def _in_front(plane: ControlPlane, namespace: str, say: Callable[[str], None], *, tas: bool = False) -> Iterator[None]:
+    """Kueue with a quota of 32 GPUs for the namespace, on 16 nodes of two minipods, and Arnold."""
+    cluster = generate("minipods", minipods=2, nodes=8)
+    make_real(plane.admin, cluster)
+    labels = level_labels(cluster)
+    levels = [{"nodeLabel": label} for label in (*labels, "kubernetes.io/hostname")]
+    topology: Object = {"topologyName": "network", "nodeLabels": {"kubernetes.io/os": "linux"}} if tas else {}
+    quota = [{"name": GPU, "nominalQuota": 32}, {"name": "cpu", "nominalQuota": 1000}]
+    group = {"coveredResources": [GPU, "cpu"], "flavors": [{"name": "gpus", "resources": quota}]}
+    made = [
+        _of("Topology", "network", {"levels": levels}),
+        _of("ResourceFlavor", "gpus", topology),
+        _of("ClusterQueue", "all", {"namespaceSelector": {}, "resourceGroups": [group]}),
+        _of("LocalQueue", "team", {"clusterQueue": "all"}, namespace),
+    ]
+    for name in plane.admin.all("nodes"):
+        plane.admin.patch("nodes", name["metadata"]["name"], {"metadata": {"labels": {"kubernetes.io/os": "linux"}}})
+    with peers.running(peers.KUEUE, plane, say), running(plane, levels=labels), guarded(plane):
+        plane.admin.create_all(made)
+        try:
+            yield
+        finally:  # Kueue's finalizers go with it
+            plane.admin.delete_all("jobs", namespace)
+            plane.admin.delete_all("pods", namespace)
+            wait_until(lambda: not plane.admin.all("pods", namespace), "all pods to go")
+
+
+def _of(kind: str, name: str, spec: Object, namespace: str | None = None) -> Object:
+    about = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": API, "kind": kind, "metadata": about, "spec": spec}
+
+
+def _job(name: str, namespace: str, **annotations: str) -> Object:
+    """A gang of four nodes as an Indexed Job in the queue."""
+    job = indexed_job(name, namespace, size=4, parallelism="tp=8,pp=2,dp=2")
+    job["metadata"]["labels"] = {QUEUE: "team"}
+    job["spec"]["suspend"] = True
+    job["spec"]["template"]["metadata"]["annotations"] |= annotations
+    return job
+
+
+def test_a_job_waits_for_its_quota_and_is_placed_then(
+    arnold_plane: ControlPlane, namespace: str, say: Callable[[str], None]
+) -> None:
+    """Of two jobs of 32 GPUs one is admitted, and has its pods placed; when it is gone, so is the other."""
+    plane = arnold_plane
+    with _in_front(plane, namespace, say):
+        plane.admin.create(_job("first", namespace))
+        first = wait_until(lambda: plan_in(plane.admin, "first", namespace, "Bound"), "the first on its nodes")
+        plane.admin.create(_job("second", namespace))
+        wait_until(lambda: len(plane.admin.all("workloads", namespace)) == 2, "both in the queue")
+        assert plan_of(plane.admin, "second", namespace) is None
+        assert plane.admin.get("jobs", "second", namespace)["spec"]["suspend"]
+        plane.admin.delete("jobs", "first", namespace)
+        second = wait_until(lambda: plan_in(plane.admin, "second", namespace, "Bound"), "the second in its place")
+        assert len({*first.nodes}) == len({*second.nodes}) == 4
+        assert _hosts_by_rank(plane, namespace, "second") == second.nodes
+
+
+def test_pods_wait_behind_both_gates(arnold_plane: ControlPlane, namespace: str, say: Callable[[str], None]) -> None:
+    """A pod group of Kueue's own: while there is no quota its plan says which gate holds it."""
+    plane = arnold_plane
+    with _in_front(plane, namespace, say):
+        plane.admin.create(_job("first", namespace))
+        wait_until(lambda: plan_in(plane.admin, "first", namespace, "Bound"), "the first on its nodes")
+        labels = {QUEUE: "team", "kueue.x-k8s.io/pod-group-name": "llm"}
+        notes = {"kueue.x-k8s.io/pod-group-total-count": "4"}
+        for rank in range(4):
+            ranked = {**labels, "arnold.dev/rank": str(rank)}
+            held = pod(f"llm-{rank}", namespace, scheduler="arnold", labels=ranked, annotations=notes, gates=(GATE,))
+            plane.admin.create(held)
+        plan = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Waiting"), "it to say that it waits")
+        assert "kueue.x-k8s.io/admission" in plan.message
+        assert gated(plane.admin, namespace) == 4
+        plane.admin.delete("jobs", "first", namespace)
+        wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "all four on their nodes")
+
+
+def test_the_hosts_that_kueue_chose_are_the_plan(
+    arnold_plane: ControlPlane, namespace: str, say: Callable[[str], None]
+) -> None:
+    """With a topology Kueue writes a host into each pod; every rank is bound there, with the worth of that."""
+    plane = arnold_plane
+    with _in_front(plane, namespace, say, tas=True):
+        job = _job("llm", namespace, **{"kueue.x-k8s.io/podset-required-topology": f"{DOMAIN}/minipod"})
+        plane.admin.create(job)
+        plan = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "four pods on their nodes")
+        assert _hosts_by_rank(plane, namespace, "llm") == plan.nodes
+        assert "its pods select" in plan.condition("Planned")["message"]
+
+
+def _hosts_by_rank(plane: ControlPlane, namespace: str, job: str) -> tuple[str, ...]:
+    """The node of each completion index; where its pod selects a host, that."""
+    pods = plane.admin.all("pods", namespace, labelSelector=f"job-name={job}")
+    pods.sort(key=lambda it: int(it["metadata"]["labels"][INDEX]))
+    for it in pods:
+        chosen = it["spec"].get("nodeSelector", {}).get("kubernetes.io/hostname")
+        assert chosen in (None, it["spec"]["nodeName"])
+    return tuple(it["spec"]["nodeName"] for it in pods)

@@ -1,0 +1,87 @@
+"""Lines of PyTorch's watchdog in a job's log: who is behind, and who merely says that time ran out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from health.look.folder import FolderLook, look_at_folder
+
+Looking = Callable[..., FolderLook]
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Looking:
+    """Look at files by their names and texts."""
+
+    def at(**texts: str) -> FolderLook:
+        for name, text in texts.items():
+            (tmp_path / f"{name}.log").write_text(text)
+        return look_at_folder(str(tmp_path))
+
+    return at
+
+
+def timeout(
+    rank: int, number: int, *, op: str = "ALLREDUCE", size: int = 512, group: str = "PG ID 0 PG GUID 0(default_pg)"
+) -> str:
+    """Two lines of PyTorch 2.6 and later: the timeout, and what was last enqueued and completed."""
+    who = f"[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:1] [{group} Rank {rank}]"
+    return (
+        f"{who} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number}, OpType={op}, NumelIn={size}, "
+        f"NumelOut={size}, Timeout(ms)=600000) ran for 600034 milliseconds before timing out.\n"
+        f"{who}  failure detected by watchdog at work sequence id: {number} PG status: last enqueued work: "
+        f"{number + 1}, last completed work: {number - 1}\n"
+    )
+
+
+def signal(rank: int, enqueued: int) -> str:
+    """The line of a rank that waits in nothing, and dumps as another asks it to."""
+    return (
+        f"[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:2] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Received a "
+        f"dump signal due to a collective timeout from rank 0 and we will try our best to dump the debug info. Last "
+        f"enqueued NCCL work: {enqueued}, last completed NCCL work: {enqueued}.\n"
+    )
+
+
+def test_who_never_enqueued_what_the_others_wait_in_is_behind(look: Looking) -> None:
+    """Rank 2 enqueued 41 at last, and three others wait in 42."""
+    found = look(job="".join([timeout(0, 42), timeout(1, 42), timeout(3, 42), signal(2, 41)]))
+    (suspect,) = found.suspects
+    assert (suspect.rank, suspect.kind, suspect.sure) == (2, "not-launched", "likely")
+    assert suspect.against[0].lines == (7,)
+
+
+def test_who_waits_in_what_the_others_completed_is_stuck(look: Looking) -> None:
+    """Rank 1 waits in 41; the others have completed it, and wait in 42 for rank 1."""
+    found = look(job="".join([timeout(0, 42), timeout(1, 41), timeout(2, 42), timeout(3, 42)]))
+    assert [(suspect.rank, suspect.kind) for suspect in found.suspects] == [(1, "gpu-not-ready")]
+
+
+@pytest.mark.parametrize("ranks", [(0,), (0, 3, 4), (11, 12, 14, 15)])
+def test_who_says_that_time_ran_out_is_not_blamed(look: Looking, ranks: tuple[int, ...]) -> None:
+    """Ranks that speak are witnesses; those that are not in the excerpt may have spoken elsewhere."""
+    found = look(job="".join(timeout(rank, 42) for rank in ranks))
+    assert found.suspects == ()
+    assert found.next
+
+
+def test_numbers_of_two_groups_are_not_compared(look: Looking) -> None:
+    """Two tensor-parallel groups count on their own: 7 in one is not behind 42 in the other."""
+    groups = {0: "PG ID 1 PG GUID 3(tp)", 1: "PG ID 1 PG GUID 4(tp)"}
+    lines = [timeout(rank, 7 if rank < 2 else 42, group=groups[rank // 2]) for rank in range(4)]
+    assert look(job="".join(lines)).suspects == ()
+    # nor are numbers of groups that have no name, and whose ranks are not those of the job
+    bare = [
+        timeout(rank, 7 if rank < 2 else 42, group="PG 1").replace(f"Rank {rank}]", f"Rank {rank % 2}]")
+        for rank in range(4)
+    ]
+    assert look(job="".join(bare)).suspects == ()
+
+
+def test_who_calls_another_operation_is_the_programs(look: Looking) -> None:
+    """One of four gathers where the others reduce: the program is wrong, and no node."""
+    found = look(job="".join(timeout(rank, 42, op="ALLGATHER" if rank == 3 else "ALLREDUCE") for rank in range(4)))
+    assert [(suspect.rank, suspect.kind) for suspect in found.suspects] == [(3, "program-other-operation")]
