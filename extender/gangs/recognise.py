@@ -98,7 +98,6 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         gpus=gpus,
         given_up=maker is not None and completion is not None and maker.has_failed(completion),
         ended=maker.ended if by_job and maker is not None else (),
-        bears=None if maker is None else maker.bears,
         stalls="" if maker is None else maker.one_by_one,
         problem=problem,
     )
