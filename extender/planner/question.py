@@ -324,7 +324,7 @@ def _drawn(
             drawn[row] += watts
 
     for uid, pod in state.pods.items():
-        node = pod.node or state.fleet.pinned(uid)
+        node = pod.node or state.fleet.released_to(uid)
         if node is not None and not pod.terminal:
             member = state.member(uid)
             add(key_of_pod(pod) if member is None else member.key, node, watts_of(pod))

@@ -13,6 +13,7 @@ from tests.e2e.harness.invariants import (
     off_plan,
     promised_twice,
     released_in_vain,
+    unneeded,
     unused,
     used_twice,
 )
@@ -59,9 +60,7 @@ def _released(gang_name: str, rank: int, node_name: str) -> Object:
     made = gang(gang_name, "team", size=2, gated=False)[rank]
     made["metadata"]["labels"]["arnold.dev/released"] = "0" * 32
     made["metadata"]["uid"] = f"{gang_name}-{rank}"
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node_name]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    made["spec"]["affinity"] = {"nodeAffinity": required}
+    made["metadata"]["annotations"]["arnold.dev/node"] = node_name
     made["status"] = {}
     return made
 
@@ -78,7 +77,7 @@ def test_a_released_pod_whose_node_others_have() -> None:
     pods = [_released("a", 0, "n1")]
     theirs = _plan("b", "Released", "n1")
     for own in ([], [_plan("a", "Waiting")], [_plan("a", "Released", "n2")]):
-        assert released_in_vain(pods, [theirs, *own]) == ["team/a: a-0 (a-0) is pinned to n1, which team/b has"]
+        assert released_in_vain(pods, [theirs, *own]) == ["team/a: a-0 (a-0) was released to n1, which team/b has"]
     for plan in (_plan("a", "Waiting", Released="False"), _plan("a", "Expired", "n1")):
         assert released_in_vain(pods, [theirs, plan]) == []
     assert released_in_vain(pods, [_plan("a", "Released", "n1")]) == []
@@ -96,6 +95,14 @@ def test_a_promised_node_that_nobody_uses() -> None:
     assert unused(nodes[1:], pods, [_plan("a", "Released", "n1")]) == []
     pods[0]["spec"]["nodeName"] = "n1"
     assert unused(nodes, pods, [_plan("a", "Released", "n1", "n2")]) == []
+
+
+def test_a_node_that_is_promised_for_a_rank_that_is_no_more() -> None:
+    """Of a Job that has shrunk to one; not by a plan that gave its nodes back, nor of a gang without a Job."""
+    job = {"metadata": {"namespace": "team", "name": "a"}, "spec": {"completions": 1}}
+    lines = ["team/a: n2 is promised for rank 1 of 1"]
+    assert unneeded([job], [_plan("a", "Bound", "n1", "n2"), _plan("b", "Bound", "n3", "n4")]) == lines
+    assert unneeded([job], [_plan("a", "Expired", "n1", "n2")]) == unneeded([], [_plan("a", "Bound", "n1", "n2")]) == []
 
 
 def _write_plan(plane: ControlPlane, namespace: str, name: str, phase: str, pod_of: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Every program killed at random moments while gangs come and go, nodes fail, and pods and plans are deleted.
+"""Every program killed at random moments while gangs come, grow, shrink, preempt and go, nodes fail, plans are lost.
 
 Six kills in the ordinary run, one of each program; the environment variable ARNOLD_KILLS says another number.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from math import ceil
 from statistics import median
 
-from tests.e2e.harness.arnold import Arnold, running
+from tests.e2e.harness.arnold import Arnold, component, running
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
@@ -29,8 +29,8 @@ SUCCEEDED = 0.5
 WAITED_FOR = 0.7
 """Share of the programs that are ready before the next thing happens; the others may be killed while they start."""
 UNUSED = 60.0
-"""Seconds that a promised node may be unused, and a released pod be pinned to a node that its gang has not."""
-QUICKLY = ("--bind-timeout=20", "--lost-after=2")
+"""Seconds that a promised node may be unused, and a released pod wait for a node that its gang has not."""
+QUICKLY = ("--bind-timeout=20", "--lost-after=2", "--preemption=on", "--preemptions-per-hour=1000")
 """So that nodes are given up, and gangs that cannot be bound let go, while the test looks."""
 
 
@@ -39,7 +39,7 @@ def test_every_program_killed_at_random_moments(
 ) -> None:
     """After six kills and a quiet moment every gang is whole on its plan's nodes or waits whole, none is lost, and
     nothing is left of those that are gone; at no moment is a node promised or used twice.  The nodes of released pods
-    are promised to their gangs, and no promised node is unused for a minute.
+    are promised to their gangs, and no promised node is unused for a minute, or by a rank that its Job has no more.
     """
     plane, chance = arnold_plane, random.Random(SEED)
     cluster = fragment(generate("minipods", minipods=8, nodes=160), 0.3, seed=SEED)
@@ -48,6 +48,7 @@ def test_every_program_killed_at_random_moments(
     kills: Counter[str] = Counter()
     quiet, memory = [], []
     with (
+        component(plane, "preemption/rbac.yaml"),
         running(plane, levels=level_labels(cluster), replicas=2, options=QUICKLY) as arnold,
         guarded(plane, every=0.3, patience=UNUSED) as lookout,
     ):
@@ -67,6 +68,7 @@ def test_every_program_killed_at_random_moments(
                 assert not lookout.seen, lookout.seen[:3]
         logs = "".join(replica.log.read_text(encoding="utf-8", errors="replace") for replica in arnold.replicas)
     assert "Traceback" not in logs
+    turmoil.counts["preemptions"] = logs.count('"message":"preempts ')
     counts = {f"{victim} killed": number for victim, number in kills.items()} | turmoil.counts
     lines = [f"{number:6d} {what}" for what, number in sorted(counts.items())]
     lines.append(f"{lookout.looks:6d} looks, no node promised or used twice")

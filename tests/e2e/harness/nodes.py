@@ -40,10 +40,11 @@ def nodes_of(cluster: Cluster) -> Iterator[Object]:
 
 
 def tenants_of(cluster: Cluster) -> Iterator[Object]:
-    """One bound pod on each node that is not free, holding what is not."""
+    """One bound pod on each node that is not free, holding what is not; it may not be stopped for any priority."""
+    stays = {"arnold.dev/preemptible": "false"}
     for row in cluster:
         if held := row.gpus - row.free_gpus:
-            yield pod(f"on-{row.name}", TENANTS, gpus=held, node=row.name)
+            yield pod(f"on-{row.name}", TENANTS, gpus=held, node=row.name, annotations=stays)
 
 
 def node(

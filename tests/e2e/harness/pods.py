@@ -85,12 +85,13 @@ def gang(
     ]
 
 
-def indexed_job(name: str, namespace: str, *, size: int, parallelism: str, patient: bool = False) -> Object:
+def indexed_job(name: str, namespace: str, *, size: int, parallelism: str | None, patient: bool = False) -> Object:
     """A gang as an Indexed Job: a label and annotations in its template; the gate comes from the admission policy.
 
+    :param parallelism: ``None`` = no annotation says it, nor the size: the gang has as many pods as its Job.
     :param patient: pods that are disrupted are no failures, and any other failure is one too many.
     """
-    notes = {"arnold.dev/gang-size": str(size), "arnold.dev/parallelism": parallelism}
+    notes = {"arnold.dev/gang-size": str(size), "arnold.dev/parallelism": parallelism} if parallelism else {}
     template = {
         "metadata": {"labels": {GANG: name}, "annotations": notes},
         "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container(8)]},

@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import urllib3
@@ -18,7 +18,7 @@ from tests.e2e.harness.invariants import live_pods, off_plan
 from tests.e2e.harness.nodes import level_labels
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import GangPlan, all_plans, spread
-from tests.e2e.harness.pods import GANG, RANK, gang, indexed_job
+from tests.e2e.harness.pods import GANG, RANK, gang, indexed_job, priority_class
 from tests.e2e.harness.waiting import wait_until
 from topology.cluster import Cluster
 
@@ -48,6 +48,7 @@ class SubmittedGang:
 
     :param pods: as its user made them; empty = a Job makes them.
     :param dp: data-parallel degree.
+    :param elastic: whether its Job says its size, and may be told another.
     """
 
     name: str
@@ -55,6 +56,7 @@ class SubmittedGang:
     dp: int
     outcome: Outcome
     pods: tuple[Object, ...] = ()
+    elastic: bool = False
 
 
 _PODS_MISSING = ", its pods are not all made"
@@ -81,6 +83,9 @@ class Turmoil:
         self._actions: Mapping[Callable[[], None], int] = {
             self.submit_pods: 4,
             self.submit_job: 3,
+            self.submit_urgent: 2,
+            self.submit_elastic: 2,
+            self.resize: 3,
             self.submit_what_never_runs: 2,
             self.delete_gang: 2,
             self.delete_pods: 3,
@@ -89,6 +94,7 @@ class Turmoil:
             self.nodes.heal: 2,
         }
         self._admin.apply(storage_class(namespace))
+        self._admin.apply(priority_class("urgent", 1000))
         taken = [row.name for row in cluster if row.free_gpus < row.gpus]
         self._admin.create_all(volume(namespace, name) for name in taken[:8])
 
@@ -107,18 +113,38 @@ class Turmoil:
         """A gang as an Indexed Job."""
         self._submit(Outcome.BOUND, self._chance.choice(SIZES), job=True)
 
+    def submit_urgent(self) -> None:
+        """A gang as pods by hand, of a higher priority than all others: it may take their nodes."""
+        self._submit(Outcome.BOUND, self._chance.choice(SIZES[-3:]), priority="urgent")
+
+    def submit_elastic(self) -> None:
+        """A gang as an Indexed Job that is resized later."""
+        self._submit(Outcome.BOUND, self._chance.choice(SIZES), job=True, elastic=True)
+
+    def resize(self) -> None:
+        """One of these gets another size."""
+        if elastic := sorted(name for name, one in self._gangs.items() if one.elastic):
+            name = self._chance.choice(elastic)
+            size = self._chance.choice([size for size in SIZES if size != self._gangs[name].size])
+            change = {"spec": {"completions": size, "parallelism": size}}
+            self._admin.patch("jobs", name, change, self._namespace)
+            self._gangs[name] = replace(self._gangs[name], size=size, dp=size)
+            self.counts["gangs resized"] += 1
+
     def submit_what_never_runs(self) -> None:
         """A gang that can never be bound, for one of three reasons."""
         self._submit(self._chance.choice((Outcome.QUEUED, Outcome.INVALID, Outcome.REFUSED)), 4)
 
-    def _submit(self, outcome: Outcome, size: int, *, job: bool = False) -> None:
+    def _submit(
+        self, outcome: Outcome, size: int, *, job: bool = False, elastic: bool = False, priority: str | None = None
+    ) -> None:
         if len(self._gangs) >= MOST_GANGS:
             self.delete_gang()
         name = f"gang-{self._number:04d}"
         self._number += 1
-        dp = self._chance.choice([it for it in range(1, size + 1) if size % it == 0])
-        parallelism = f"tp=8,pp={size // dp},dp={dp}"
-        pods = [] if job else gang(name, self._namespace, size=size, parallelism=parallelism)
+        dp = size if elastic else self._chance.choice([it for it in range(1, size + 1) if size % it == 0])
+        parallelism = None if elastic else f"tp=8,pp={size // dp},dp={dp}"
+        pods = [] if job else gang(name, self._namespace, size=size, parallelism=parallelism, priority=priority)
         claims: list[Object] = []
         if outcome is Outcome.QUEUED:
             asking(pods, cpu="500")
@@ -128,8 +154,9 @@ class Turmoil:
             claims = claims_for(pods, self._namespace)
         made = [indexed_job(name, self._namespace, size=size, parallelism=parallelism)] if job else [*claims, *pods]
         create_missing(self._admin, made)
-        self._gangs[name] = SubmittedGang(name, size, dp, outcome, tuple(pods))
-        self.counts[f"gangs: {'Indexed Job' if job else 'pods'}, {outcome.told}"] += 1
+        self._gangs[name] = SubmittedGang(name, size, dp, outcome, tuple(pods), elastic)
+        kind = f"{'elastic ' * elastic}{'urgent ' * (priority is not None)}{'Indexed Job' if job else 'pods'}"
+        self.counts[f"gangs: {kind}, {outcome.told}"] += 1
         self.counts["pods of gangs"] += size
 
     def delete_gang(self) -> None:
@@ -217,6 +244,8 @@ class Turmoil:
         if plan is None:
             return f"{state}, no plan"
         if on_nodes == one.size and plan.phase == "Bound" and one.outcome is Outcome.BOUND:
+            if {*nodes} != {*plan.promised}:
+                return f"{state}, and {len({*plan.promised})} nodes promised"
             dp, pp = spread([self._domain[node] for node in plan.nodes], dp=one.dp)
             said = plan.status.get("spread")
             return "" if said == {"dp": dp, "pp": pp} else f"{state}, its plan says {said}, its labels {dp} and {pp}"

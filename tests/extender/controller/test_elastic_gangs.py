@@ -10,7 +10,7 @@ import pytest
 from extender.objects import decode_owner
 from extender.plans.gang_plan import PlanPhase, decode_plan, encode_plan
 from tests.extender.controller.world import World
-from tests.extender.things import SPACE, Json, minipods, pod_json, uid
+from tests.extender.things import SPACE, Json, pod_json, uid
 
 INDEX = {"StatefulSet": "apps.kubernetes.io/pod-index", "Job": "batch.kubernetes.io/job-completion-index"}
 
@@ -288,7 +288,7 @@ def test_a_rank_that_is_done_gives_its_node_back(*, failed: bool) -> None:
         world.finish("t-3")
     node = world.plan("t").nodes[3]
     assert not world.gated("b-0")
-    assert world.pin("b-0") == node
+    assert world.node_of("b-0") == node
     world.bind(*single)
     world.settle()
     assert (world.plan("t").ended, world.plan("t").bound_pods, healthy(world)) == ((3,), 8, "")
@@ -404,35 +404,6 @@ def test_a_rank_that_comes_back_gets_another_node() -> None:
     assert len(world.promised) == 7
 
 
-BEARS = {
-    "six failures by default": ({}, {}, False),
-    "one has failed before": ({"backoffLimit": 8}, {"failed": 2}, False),
-    "more than are deleted": ({"backoffLimit": 7}, {}, True),
-    "none of an index": ({"backoffLimitPerIndex": 0, "backoffLimit": 100}, {}, False),
-    "disruptions are ignored": (
-        {"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}},
-        {},
-        True,
-    ),
-}
-
-
-@pytest.mark.parametrize(("spec", "status", "bears"), BEARS.values(), ids=BEARS)
-def test_no_job_fails_by_what_is_deleted(spec: Json, status: Json, *, bears: bool) -> None:
-    """Seven of seven nodes are lost between the release and the binding: the pods move if the Job bears it."""
-    world = Elastic("Job", nodes=minipods(4, 4, 8))
-    world.says(7, status, **spec)
-    world.make(*range(7))
-    world.settle()
-    before = world.plan("t").nodes
-    for name in before:
-        world.state.drop_node(str(name))
-    world.settle()
-    moved = [not world.gated(f"t-{rank}") and world.pin(f"t-{rank}") not in before for rank in range(7)]
-    assert moved == [bears] * 7
-    assert ("podFailurePolicy" in healthy(world)) is not bears
-
-
 @pytest.mark.parametrize(
     ("kind", "spec", "cure"),
     [
@@ -449,6 +420,26 @@ def test_a_controller_that_makes_pods_one_after_the_other(kind: str, spec: Json,
     world.settle()
     assert world.phase("t") is PlanPhase.WAITING
     assert cure in world.plan("t").message
+
+
+@pytest.mark.parametrize("kind", INDEX)
+@pytest.mark.parametrize("left", [(4, 5), (4,)])
+def test_a_plan_that_is_lost_while_a_gang_shrinks_and_grows_again(kind: str, left: tuple[int, ...]) -> None:
+    """Six are to be four, and some of the others are still there, when the plan is deleted; then they are to be six
+    again: those that are on nodes keep these.
+    """
+    world = running(6, kind)
+    before = world.plan("t").nodes
+    world.says(4)
+    world.delete(*(f"t-{rank}" for rank in (4, 5) if rank not in left))
+    world.settle()
+    world.state.drop_plan(world.plan("t").key)
+    world.settle()
+    world.says(6)
+    world.run(*world.make(*(rank for rank in (4, 5) if rank not in left)))
+    assert world.plan("t").nodes[: 4 + len(left)] == before[: 4 + len(left)]
+    assert world.promised == world.needed == {*world.plan("t").nodes}
+    assert (len(world.promised), world.phase("t"), healthy(world)) == (6, PlanPhase.BOUND, "")
 
 
 def test_groups_of_ray_are_scaled_one_by_one() -> None:
