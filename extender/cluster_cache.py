@@ -230,7 +230,7 @@ class ClusterCache:
         old = self._plans.get(plan.key)
         self._plans[plan.key] = plan
         if (old is not None and old.speaks_for_pods) != plan.speaks_for_pods:
-            self._note_pins(plan.key)
+            self._note_releases(plan.key)
         if old is None or (old.pods, old.ended) != (plan.pods, plan.ended) or len(old.nodes) != len(plan.nodes):
             self._gangs.pop(plan.key, None)
         if old is None or old.pods != plan.pods:
@@ -249,7 +249,7 @@ class ClusterCache:
             self._note_victims(key, old.victim_keys, ())
         self._forget_ranks(old)
         self._gangs.pop(key, None)
-        self._note_pins(key)
+        self._note_releases(key)
         self.fleet.promise(key, ())
         self.changed(key)
 
@@ -346,19 +346,19 @@ class ClusterCache:
             self._last_pod.pop(member.key, None)
             self._gangs.pop(member.key, None)
         if (changed := member or old) is not None:
-            self._note_pin(uid, changed.key)
+            self._note_release(uid, changed.key)
 
-    def _note_pins(self, key: GangKey) -> None:
+    def _note_releases(self, key: GangKey) -> None:
         for uid in self._members.get(key, ()):
-            self._note_pin(uid, key)
+            self._note_release(uid, key)
 
-    def _note_pin(self, uid: str, key: GangKey) -> None:
+    def _note_release(self, uid: str, key: GangKey) -> None:
         """Promise to its gang the node that a pod was released to, until a plan speaks for the gang's pods."""
         member, node, plan = self._member.get(uid), None, self._plans.get(key)
         if member is not None and member.needed and (plan is None or not plan.speaks_for_pods):
             pod = member.pod
-            node = (pod.node or pod.pin) if pod.released else None
-        self.fleet.pin(uid, node, key)
+            node = (pod.node or pod.released_to) if pod.released else None
+        self.fleet.release(uid, node, key)
 
     def _recognise_again(self, namespace: str, *, maker: str | None = None) -> None:
         for uid, member in list(self._member.items()):

@@ -65,6 +65,9 @@ RAY_GROUP = "ray.io/group"
 RAY_REPLICA = "ray.io/worker-group-replica-index"
 RAY_HOST = "ray.io/replica-host-index"
 
+GROVE_CLIQUE = "grove.io/podclique"
+GROVE_INDEX = "grove.io/podclique-pod-index"
+
 # All of these, and what names of wishes for a place look like, those that are yet to be made too.
 WISH = re.compile(
     r"kueue\.x-k8s\.io/podset-|kai\.scheduler/.*(?:topology|segment)|volcano\.sh/.*topology"

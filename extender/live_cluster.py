@@ -63,8 +63,8 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
                     holds_gpus = True
             if holds_gpus:
                 items.append(b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:])
-            elif pod.released and pod.pin is not None and (member := recognise(pod, {})) is not None and member.needed:
-                released.append((pod.pin, member.key))
+            elif (node := pod.released_to) is not None and (member := recognise(pod, {})) is not None and member.needed:
+                released.append((node, member.key))
         for kind in ALLOCATION:
             decode, head = decode_allocation[kind.kind], b'{"kind":"%s",' % kind.kind.encode()
             try:

@@ -24,7 +24,7 @@ from ground.errors import InvalidInput
 from scheduler.queue.fair_share import read_weight
 from topology.kubernetes.claim_table import ALLOCATION_KINDS
 from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object, OwnerReference
-from topology.kubernetes.pods import LabelSelector, Pod, PodSpec
+from topology.kubernetes.pods import NODE, LabelSelector, Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
 
@@ -95,33 +95,16 @@ class _SchedulingConstraints(Object, frozen=True):
     topology: list[_TopologyConstraint] | None = None
 
 
-class _PodConditionPattern(Object, frozen=True):
-    type: str = ""
-
-
-class _FailureRule(Object, frozen=True):
-    action: str = ""
-    on_pod_conditions: list[_PodConditionPattern] | None = None
-
-
-class _FailurePolicy(Object, frozen=True):
-    rules: list[_FailureRule] | None = None
-
-
 class OwnerSpec(Object, frozen=True):
     """What the makers of pods say about their number and their place, each kind in its own fields.
 
-    Job: completions, parallelism, and what it bears of failures; JobSet: replicatedJobs; StatefulSet: replicas,
-    podManagementPolicy and template; RayCluster: headGroupSpec and workerGroupSpecs; native PodGroup:
-    schedulingPolicy and schedulingConstraints; PodGroup of
-    sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
+    Job: completions, parallelism; JobSet: replicatedJobs; StatefulSet: replicas, podManagementPolicy and template;
+    RayCluster: headGroupSpec and workerGroupSpecs; native PodGroup: schedulingPolicy and schedulingConstraints;
+    PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
     """
 
     completions: int | None = None
     parallelism: int | None = None
-    backoff_limit: int | None = None
-    backoff_limit_per_index: int | None = None
-    pod_failure_policy: _FailurePolicy | None = None
     replicas: int | None = None
     pod_management_policy: str = ""
     template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
@@ -136,9 +119,8 @@ class OwnerSpec(Object, frozen=True):
 
 
 class OwnerStatus(Object, frozen=True):
-    """What a Job says of pods that failed, and of indices that succeeded or failed for good: ``1,3-5``."""
+    """What a Job says of indices that succeeded or failed for good: ``1,3-5``."""
 
-    failed: int = 0
     failed_indexes: str = ""  # as their backoffLimitPerIndex is used up
     completed_indexes: str = ""
 
@@ -159,19 +141,6 @@ class Owner(Object, frozen=True):
     def ended(self) -> tuple[range, ...]:
         """Indices of which a Job makes no pod any more."""
         return (*_index_ranges(self.status.failed_indexes), *_index_ranges(self.status.completed_indexes))
-
-    @property
-    def bears(self) -> int | None:
-        """How many of its pods may be deleted, each a failure, before it gives up; ``None`` = any number."""
-        spec = self.spec
-        rules = (spec.pod_failure_policy.rules or ()) if spec.pod_failure_policy is not None else ()
-        ignored = (rule.on_pod_conditions or () for rule in rules if rule.action == "Ignore")
-        if self.kind != "Job" or any(pattern.type == DISRUPTED for patterns in ignored for pattern in patterns):
-            return None
-        if spec.backoff_limit_per_index is not None:
-            return None if spec.backoff_limit_per_index > 0 else 0  # of an index, whose failures so far are not known
-        # Kubernetes' own default of backoffLimit is 6
-        return max(0, (6 if spec.backoff_limit is None else spec.backoff_limit) - self.status.failed)
 
     @property
     def ray_pods(self) -> int | None:
@@ -261,7 +230,7 @@ def with_claims(owner: Owner, counted: Callable[[PodSpec], PodSpec]) -> Owner:
     return replace(owner, spec=replace(owner.spec, replicated_jobs=replicated))
 
 
-READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT))  # annotations that mean something
+READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT, NODE))  # annotations that mean something
 _MOST_TEXT = {**MOST_TEXT, KUEUE_SLICES: 4_096}  # a list of levels
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any
 

@@ -1,7 +1,8 @@
 """Filter and Preempt: what kube-scheduler asks an extender and is told, pure functions of state, request and time.
 
-A member of a gang may use the one node that its gang's plan gives to it; all others go to
-``FailedAndUnresolvableNodes``, or kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a
+A member of a gang may use the one node that its gang's plan gives to it, if that is the node which its release, or a
+move since, has written into the pod as kube-scheduler knows it; all others go to ``FailedAndUnresolvableNodes``, or
+kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a
 gang gets what is not promised (see :func:`tightest`).  A pod without GPUs is none of our business.  Nothing is
 remembered of a question.
 
@@ -178,6 +179,7 @@ class RefusalKind(StrEnum):
     NOT_IN_PLAN = "pod not in plan"
     NOT_OFFERED = "node not offered"
     PLAN_EXPIRED = "plan expired"
+    MOVING = "rank moving"
     NODE_PROMISED = "node promised"
     NODE_AILING = "node ailing"
     NODE_RESERVED = "node reserved"
@@ -260,8 +262,10 @@ def planned_node(state: ClusterCache, pod: Pod, plan: GangPlan, rank: int, now: 
         return Refusal(RefusalKind.NOT_IN_PLAN, f"gang {key}: the plan's pod of rank {rank} is in another namespace")
     if plan.phase not in HOLDING or (node := plan.node_of_rank.get(rank)) is None:
         return _waiting(plan)
-    if plan.expired(now):
-        return Refusal(RefusalKind.PLAN_EXPIRED, f"gang {key}: its plan has expired and is about to be made again")
+    if pod.released_to not in (None, node):
+        # the scheduler has news that we have not, or the other way round
+        why = f"gang {key}: rank {rank} moves between the nodes {pod.released_to} and {node}"
+        return Refusal(RefusalKind.MOVING, why)
     owner = state.fleet.promised_to(node)
     if owner != key:
         return Refusal(RefusalKind.NODE_PROMISED, f"gang {key}: node {node} of rank {rank} is promised to gang {owner}")

@@ -7,8 +7,8 @@ that goes on:
 state    seen as                                        next
 ======== ============================================== ==========================================================
 asked    PENDING, begins later, comment ``arnold:``, no asked about in the order of Slurm's priority and of the queue
-         nodes required                                 policy; where it has no room and would begin within two
-                                                        minutes, it begins ten minutes from now
+         nodes required                                 policy; where one has no room and would begin within two
+                                                        minutes, all that wait begin ten minutes from now
 planned  PENDING, its nodes are required and its order  Slurm starts it; where a node is lost or taken, it is asked
          file has them                                  again
 running  RUNNING                                        left alone
@@ -22,6 +22,7 @@ before.  An update is written in one order: reservation, order file, one call of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -88,16 +89,18 @@ def decide(
     """Decide what is to be done; nothing is asked and nothing written."""
     queue = SlurmQueue(live, orders, reserved_from=reserved_from)
     plan_waiting(queue, policy, limits)
-    waiting = (number for number, state in queue.states.items() if state in ("asked", "begins after others"))
-    if ending := [number for number in waiting if (live.by_number[number].begin or inf) - live.now < NEARLY]:
-        fields = {"StartTime": at(live.now + WAIT)}
-        queue.updates.append(Update(tuple(ending), fields, "still waits for its plan"))
+    waiting = [number for number, state in queue.states.items() if state in ("asked", "begins after others")]
+    if any((live.by_number[number].begin or inf) - live.now < NEARLY for number in waiting):
+        # all of them at once, so that the next such look is far away
+        queue.updates.append(Update(tuple(waiting), {"StartTime": at(live.now + WAIT)}, "waits for its plan"))
     used = {job.reservation for job in live.jobs}
     return SlurmDecision(
         tuple(queue.updates),
         tuple(number for number in orders if number not in live.by_number),
         tuple(
-            held.name for held in live.said.reservations or () if held.name.startswith(OURS) and held.name not in used
+            held.name
+            for held in live.said.reservations or ()
+            if re.fullmatch(rf"{OURS}\d+", held.name) and held.name not in used
         ),
         queue.states,
         queue.reasons,

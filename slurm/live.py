@@ -29,6 +29,7 @@ from topology.slurm_snapshot import (
     INELIGIBLE,
     NO_REQUEST,
     PlannedStart,
+    SlurmPartition,
     SlurmRequest,
     SlurmSnapshot,
     named_topology,
@@ -147,6 +148,10 @@ class LiveSlurm:
     def _for_requests(self) -> dict[object, Cluster]:
         return {}
 
+    @cached_property
+    def _partitions(self) -> dict[str, SlurmPartition | None]:
+        return {}
+
     def free_for(self, job: SlurmJob, *, reservation: str | None = None) -> Cluster:
         """Return the cluster as a job could have it now, as its partition, features, reservation, time and excluded
         nodes say.
@@ -154,7 +159,9 @@ class LiveSlurm:
         :param reservation: in place of its own.
         :raises ArnoldError: what it asks cannot be told.
         """
-        partition, _ = self.said.chosen_partition(SlurmRequest(job.partition))
+        if job.partition not in self._partitions:
+            self._partitions[job.partition] = self.said.chosen_partition(SlurmRequest(job.partition))[0]
+        partition = self._partitions[job.partition]
         if partition is not None and partition.topology and partition.topology != self.default_topology:
             other = f"its partition has a topology of its own, {partition.topology}, and plans are made on another"
             raise InvalidInput(other, where=f"job {job.number}", fix="plan it with arnold place --partition")
@@ -211,9 +218,7 @@ class LiveSlurm:
     def flags(self) -> Sequence[NodeFlag]:
         """What Slurm has against its nodes: those that are down or drained, and why."""
         return [
-            NodeFlag(
-                node.name, "faulty", source="slurm", evidence=f"Slurm: {'+'.join(node.state).lower()} {node.reason}"
-            )
+            node.reason.flag(node.name, "+".join(node.state).lower())
             for node in self.said.nodes or ()
             if self._uses[node.name] is Use.UNUSABLE and node.name in self.base.index_of
         ]

@@ -198,6 +198,18 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
+def served(folder: Path) -> bool:
+    """Return whether a daemon holds the lock of a folder of orders."""
+    try:
+        with (folder / LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def processor_seconds() -> float:
     """Return the processor time of this process and of the programs that it started."""
     times = os.times()

@@ -25,6 +25,7 @@ ROOTS = "ARNOLD_SLURM_ROOTS"
 DAEMONS = ("slurmctld", "slurmd")
 PROGRAMS = (*DAEMONS, "sbatch", "srun", "sinfo", "squeue", "scontrol", "scancel")
 DEADLINE = 60.0  # Seconds until programs that are started must answer; bounds a failure, measures nothing
+JOBS_END = 15.0  # Seconds in which jobs end
 A_NODE = 0.5  # Seconds more for each node
 ENTER = """\
 #!/bin/sh
@@ -119,6 +120,13 @@ class RealSlurm:
         """Return the path of a program: not that of this machine, where this Slurm has its own."""
         return shutil.which(name, path=self.environment["PATH"]) or name
 
+    def end_jobs(self) -> None:
+        """End all jobs: what they run would outlive the nodes."""
+        if self.tried("scancel", "--user=root").returncode == 0:
+            end = monotonic() + JOBS_END
+            while self.tried("squeue", "--all", "-h").stdout and monotonic() < end:
+                sleep(0.2)
+
     def wait_for(self, idle: int, *, most: bool = False) -> None:
         """Wait until so many nodes are idle, or at most so many."""
         end = monotonic() + DEADLINE + A_NODE * len(self.nodes)
@@ -151,7 +159,10 @@ def real_slurm(
     :param shared: folder that its jobs read and write as well; the folder itself if not said.
     :param conf: lines more of slurm.conf.
     """
-    port, *ports = (free_port() for _ in range(1 + len(nodes)))
+    found = set[int]()
+    while len(found) <= len(nodes):  # of many that are free two may be the same
+        found.add(free_port())
+    port, *ports = found
     plugin = "block" if "BlockName=" in topology else "tree"
     lines = [
         f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={one} CPUs={2 * gpus or 4}"
@@ -200,7 +211,10 @@ def real_slurm(
                 start("slurmd", "-N", node)
                 sleep(0.02 if len(nodes) > 20 else 0)  # all at once would keep the controller from answering
             slurm.wait_for(len(nodes))
-        yield slurm
+        try:
+            yield slurm
+        finally:
+            slurm.end_jobs()
 
 
 def _make_device(file: Path, number: int) -> None:

@@ -345,8 +345,10 @@ def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFla
 
 
 def _flags(source: Source) -> tuple[Document, list[NodeFlag]]:
+    from topology.slurm_nodes import drain_reasons
+
     refuse_lines(source.name, source.text[:100].encode())
-    document = load_document(source)
+    document = drain_reasons(source) or load_document(source)
     if not isinstance(document.data, dict | list):
         fix = "write lines such as - {node: 'n[01-04]', slowdown: 1.3}; --busy keeps off the nodes of a plain list"
         raise InvalidInput("is no list of flags", where=document.where(), fix=fix)

@@ -53,7 +53,7 @@ from topology.taints import Toleration, taint_notes
 
 if TYPE_CHECKING:
     from topology.running_jobs import LiveJobs
-    from topology.slurm_nodes import Use
+    from topology.slurm_nodes import SlurmReason, Use
     from topology.slurm_snapshot import SlurmRequest, SlurmSnapshot, Unlisted
 
 _LOG = logging.getLogger(__name__)
@@ -289,8 +289,8 @@ class Listed:
     """``None`` = not said."""
     gpu_type: str = ""
     """Empty = not said."""
-    reason: str = ""
-    """Why it cannot be used, by who said so; empty = not said."""
+    flag: NodeFlag | None = None
+    """What is held against it; ``None`` = nothing, so it can be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +431,7 @@ def slurm_list(
     own: Source | None,
 ) -> NodeList:
     """Return all that Slurm said of itself as one list: what its nodes are to a job."""
-    from topology.slurm_nodes import use_of
+    from topology.slurm_nodes import Use, use_of
     from topology.slurm_snapshot import SlurmSnapshot
 
     own_name: dict[str, str] = {}
@@ -459,18 +459,18 @@ def slurm_list(
     snapshot = snapshot.renamed(lambda name: own_name.get(name) or names.any(name))
     available = snapshot.availability(request, cluster.names, now=now, unlisted=unlisted)
     listed: dict[str, Listed] = {}
+    reasons: dict[str, SlurmReason] = {}
     for node in snapshot.nodes or ():
         if node.name not in available.uses:
             continue
         # what all rows of a node together make of it for the job; of its states in words the worst row's
-        use, state = available.uses[node.name], "+".join(node.state).lower()
-        if (before := listed.get(node.name)) is None:
-            listed[node.name] = Listed(use, state, node.gpus, node.gpu_type, node.reason)
-            continue
-        if use_of(node.state) <= use_of(before.state.split("+")):
-            state = before.state
-        gpus = before.gpus if node.gpus is None else node.gpus
-        listed[node.name] = Listed(use, state, gpus, node.gpu_type or before.gpu_type, node.reason or before.reason)
+        use, state, gpus, gpu_type = available.uses[node.name], "+".join(node.state).lower(), node.gpus, node.gpu_type
+        if (before := listed.get(node.name)) is not None:
+            state = before.state if use_of(node.state) <= use_of(before.state.split("+")) else state
+            gpus, gpu_type = before.gpus if gpus is None else gpus, gpu_type or before.gpu_type
+        why = reasons[node.name] = node.reason if node.reason.text else reasons.get(node.name, node.reason)
+        flag = why.flag(node.name, state) if use is Use.UNUSABLE else None
+        listed[node.name] = Listed(use, state, gpus, gpu_type, flag)
     of_nodes = " and ".join(source.name for source, part in parts if part.nodes is not None)
     return NodeList(
         of_nodes or " and ".join(source.name for source, _ in parts),
@@ -564,12 +564,7 @@ def with_node_list(cluster: Cluster, node_list: NodeList) -> tuple[Cluster, tupl
 
     here = {cluster.index_of[name]: listed for name, listed in node_list.nodes.items() if name in cluster.index_of}
     busy = [i for i, listed in here.items() if listed.use is Use.IN_USE]
-    flags = [
-        NodeFlag(cluster.names[i], "faulty", source=node_list.source, evidence=f"Slurm: {listed.state}" + because)
-        for i, listed in here.items()
-        for because in [f", {listed.reason}" if listed.reason else ""]
-        if listed.use is Use.UNUSABLE
-    ]
+    flags = [listed.flag for listed in here.values() if listed.flag is not None]
     kept_out = {cluster.index_of[name]: why for name, why in node_list.kept_out.items() if name in cluster.index_of}
     cut = {i: listed.gpus.sharing for i, listed in here.items() if listed.gpus is not None and listed.gpus.sharing}
     laid = cluster.with_busy(busy).with_flags(flags).with_kept_out(kept_out).with_sharing(cut)

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from enum import IntEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -30,7 +30,9 @@ from pydantic import BaseModel, BeforeValidator
 from ground.documents import Document
 from ground.errors import InvalidInput
 from ground.files import Source
+from ground.records import json_data
 from topology.cluster import MAX_GPUS, MAX_NODES
+from topology.flags import NodeFlag
 from topology.node_gpus import NodeGpus, mig_gpus, mig_profile, mig_sharing, without_profile
 from topology.node_names import expand_hostlist
 
@@ -342,9 +344,29 @@ def _names_any(field: str, node_names: Container[str]) -> bool:
 
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
 _REASON = re.compile(r"(?:^|\s)Reason=(?P<why>[^\n]*?)\s+\[(?P<who>[^\s\[\]@]+)@(?P<time>[^\s\[\]]+)\](?=\s|$)")
+_NODE_COMMENT = re.compile(r"\sComment=([^\n]*)")
 _MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
 _SHARDS = re.compile(r"(?:^|,)(?:gres/)?shard(?:[:=][^:=,()]+)*?[:=]([0-9]{1,9})(?=[(,]|$)")
 _GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,|$)")
+
+
+OWN_REASON = "arnold: "
+"""How reasons begin that we gave: they say what a store holds already, and would keep it alive for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmReason:
+    """Why a node is drained or down, who says so, and since when, in seconds since 1970; empty, ``None`` = not said."""
+
+    text: str = ""
+    user: str = ""
+    since: float | None = None
+
+    def flag(self, node: str, state: str, source: str = "slurm") -> NodeFlag:
+        """Return what is held against a node in a state, by ``source`` where nobody is named."""
+        since = None if self.since is None else datetime.fromtimestamp(self.since, UTC)
+        by, why = f"slurm:{self.user}" if self.user else source, self.text or f"Slurm: {state}"
+        return NodeFlag(node, "faulty", source=by, since=since, evidence=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,8 +381,10 @@ class SlurmNode:
     partitions: tuple[str, ...] | None = None  # None = not said
     default_partition: str = ""  # the one of them that is marked as the default
     features: tuple[str, ...] | None = None  # None = not said
-    reason: str = ""  # why it is drained or down, and who says so
+    reason: SlurmReason = SlurmReason()
     topology: str = ""  # where it is, default:spine-1:leaf-2, of several topologies with commas between them
+    weight: int | None = None  # the larger, the later Slurm gives it away; None = not said
+    comment: str = ""  # and what may follow it
     newest: float | None = None  # the newest time, in seconds since 1970, that was past when Slurm said this
 
 
@@ -508,6 +532,7 @@ class _Node(BaseModel):
     active_features: list[str] | str | None = None
     reason: str = ""
     reason_set_by_user: str | None = None
+    reason_changed_at: SlurmNumber = None
     topology: str = ""
 
     def words(self) -> tuple[str, ...]:
@@ -573,8 +598,9 @@ def nodes_of_json(document: Document) -> Iterator[SlurmNode]:
             raise
         partitions = None if node.partitions is None else tuple(node.partitions)
         features = _features(node.features if node.active_features is None else node.active_features)
-        by = f" [{node.reason_set_by_user}]" if node.reason and node.reason_set_by_user else ""
-        gpu_type, reason = gpu_type_of(node.gres, node.tres), node.reason + by
+        gpu_type = gpu_type_of(node.gres, node.tres)
+        reason = SlurmReason(node.reason, node.reason_set_by_user or "", node.reason_changed_at or None)
+        reason = reason if node.reason else SlurmReason()
         yield SlurmNode(node.name, node.words(), gpus, gpu_type, place, partitions, "", features, reason, node.topology)
     for i, row in enumerate(answer.sinfo or []):
         try:
@@ -612,7 +638,10 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
         partitions = fields.get("Partitions")
         features = fields.get("ActiveFeatures") or fields.get("AvailableFeatures")
         times = [fields.get(key) or "" for key in ("BootTime", "SlurmdStartTime", "LastBusyTime")]
-        times += [reason["time"]] if reason is not None else []
+        why = SlurmReason()
+        if reason is not None:
+            why = SlurmReason(reason["why"], reason["who"], slurm_time(reason["time"]))
+            times.append(reason["time"])
         yield SlurmNode(
             name,
             (state,),
@@ -622,10 +651,41 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
             None if partitions is None else tuple(partitions.split(",")),
             "",
             _features(features),
-            "" if reason is None else f"{reason['why']} [{reason['who']}]",
+            why,
             fields.get("Topology") or "",
+            int(weight) if (weight := fields.get("Weight", "")).isdecimal() else None,
+            comment[1].strip() if (comment := _NODE_COMMENT.search(record)) else "",
             max((time for text in times if (time := slurm_time(text)) is not None), default=None),
         )
+
+
+_REASONS = re.compile(r"[ \t]*REASON[\s|]+USER[\s|]+TIMESTAMP\b.*\bNODELIST[ \t]*")
+
+
+def drain_reasons(source: Source) -> Document | None:
+    """Return the table of ``sinfo -R`` as a list of flags, of the nodes of each row; ``None`` = it is none.
+
+    :raises InvalidInput: a row has other columns than the header.
+    """
+    header, _, body = source.text.lstrip("\n").partition("\n")
+    if _REASONS.fullmatch(header) is None:
+        return None
+    columns, flags, lines = header.replace("|", " ").split(), list[dict[str, str]](), list[int]()
+    first = source.text.count("\n") - body.count("\n") + 1
+    for number, line in enumerate(body.splitlines(), first):
+        # a reason has any words, so all others are counted from the right
+        (*reason,) = re.split(r"[\s|]+", line.strip())
+        row = dict(zip(reversed(columns), reversed(reason), strict=False))
+        if (since := slurm_time(row.get("TIMESTAMP", ""))) is None:
+            if line.strip() and line.strip() != header.strip():
+                fix = "give what `sinfo -R` prints, as it is"
+                raise InvalidInput(f"{line.strip()[:80]!r} is no row of reasons", where=source.at(number), fix=fix)
+            continue
+        text = " ".join(reason[: 1 - len(columns)])
+        flag = SlurmReason(text, row["USER"], since).flag(row["NODELIST"], row.get("STATE", "").lower() or "drained")
+        flags.append(json_data(NodeFlag, flag, without_defaults=True))
+        lines.append(number)
+    return Document(source, flags, lambda path: lines[int(path[0])] if path else first - 1)
 
 
 def fields_of(record: str) -> dict[str, str]:

@@ -73,6 +73,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
     },
     "Run on Kubernetes": {
         "extender": command_row("extender", "Schedule gangs: the scheduler extender."),
+        "watch": command_row("watch", "Compare the nodes of running gangs, and annotate slow ones."),
         "kube": command_row("kube", "Show gangs and nodes of a live cluster; kubectl arnold."),
     },
     "Look up": {

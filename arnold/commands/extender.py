@@ -18,7 +18,7 @@ Examples:
 
 @click.group("extender", cls=Group)
 def command() -> None:
-    """Schedule gangs on Kubernetes: plan them whole, pin their pods, verify what kube-scheduler binds."""
+    """Schedule gangs on Kubernetes: plan them whole, release their pods, verify what kube-scheduler binds."""
 
 
 @command.command("serve", cls=Command, epilog=EXAMPLES)

@@ -164,13 +164,14 @@ def record(
     from arnold.documents.store_answers import print_recorded
     from arnold.options.cluster_options import ClusterFiles
     from health.flags.flag_store import Recorded
+    from health.flags.imports import without_ours
     from health.flags.rules import read_rules
     from topology.flag_sources import Breaker, read_flags
 
     now = present(at)
     breaker = None if yes else Breaker(cluster=None if cluster is None else ClusterFiles(cluster).read().cluster)
     governing = None if rules is None else read_rules(read_source(rules))
-    findings = [(read_flags(file, now=now), stamp_of(file)) for file in files]
+    findings = [(without_ours(read_flags(file, now=now)), stamp_of(file)) for file in files]
 
     def change(ledger: Ledger) -> Recorded:
         over = [] if governing is None else ledger.govern(governing, now)
@@ -357,18 +358,22 @@ IMPORT_EXAMPLES = """\b
 Examples:
   kubectl get nodes,events -A -o json | arnold flags import --from nvsentinel - --store flags.db
   arnold flags import --from node-problem-detector nodes.json --output flags.json
+  scontrol show nodes --oneliner | arnold flags import --from slurm - --store flags.db
   arnold flags import --from flag-store old.jsonl --store flags.db
 """
 
 MONITORS = ("nvsentinel", "node-problem-detector", "nebius", "eks")
 """Names of the monitors that are known; here too, so that help needs no import."""
 
+SLURM = "slurm"  # What scontrol show nodes prints
 STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or one of an earlier version
 
 
 @click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument", epilog=IMPORT_EXAMPLES)
 @click.argument("file", type=FILE)
-@click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Tool that the input is from.")
+@click.option(
+    "--from", "by", required=True, type=click.Choice((*MONITORS, SLURM, STORE)), help="Tool that the input is from."
+)
 @file_option("--store", help=STORE_HELP)
 @file_option("--output", written=True, help="File to write the flags to, for --flags of other commands.")
 @yes_option
@@ -376,32 +381,35 @@ STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or o
 def import_(
     *, as_json: bool, file: str, by: str, store: str | None, output: str | None, yes: bool, at: str | None
 ) -> None:
-    """Take what a monitor of Kubernetes nodes found: conditions of nodes, and events about them.
+    """Take what a monitor of Kubernetes nodes found, or why nodes of Slurm are down or drained.
 
     FILE is what `kubectl get nodes -o json` prints, or better `kubectl get nodes,events -A -o json`; - is stdin. What
     is broken makes a node faulty; a warning is a small price. A node that the monitor finds healthy gets an all-clear.
+
+    With --from slurm FILE is what `scontrol show nodes` prints; the source is who drained the node, such as slurm:root,
+    and what Arnold drained is left out. (`arnold flags record` takes what `sinfo -R` prints.)
 
     With --from flag-store FILE is what `arnold flags export` wrote, or a store of an earlier version (JSON lines), and
     --store a new store, which takes over all of its events.
     """
     from arnold.documents.store_answers import ImportDocument, print_imported
-    from health.flags.imports import read_reports
+    from health.flags.imports import cleared_by_slurm, read_reports, read_slurm
     from topology.flag_sources import Breaker
 
     now, source = present(at), read_source(file)
     if by == STORE:
         document = _of_store(source, store, now)
     else:
-        reports, recorded = read_reports(source, by=by), None
+        reports, recorded = read_slurm(source) if by == SLURM else read_reports(source, by=by), None
         # of the nodes that the monitor names its findings take out a share at most
         breaker = None if yes else Breaker(reports.nodes or None)
         if store is not None:
-            recorded = changed(
-                store,
-                lambda ledger: ledger.record(reports.findings(by), now=now, stamp=stamp_of(file)),
-                now=now,
-                breaker=breaker,
-            )
+
+            def record(ledger: Ledger) -> Recorded:
+                clear = cleared_by_slurm(reports, ledger.standing(now)) if by == SLURM else reports.all_clears(by)
+                return ledger.record([*reports.flags, *clear], now=now, stamp=stamp_of(file))
+
+            recorded = changed(store, record, now=now, breaker=breaker)
         elif breaker is not None:
             breaker.check(reports.flags, where=source.name)
         healthy = len(reports.healthy)

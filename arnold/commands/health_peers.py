@@ -2,80 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import signal
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING
 
 import click
-from annotated_types import Gt, Interval
 
 from arnold.console.output import answer, as_written, print_rows, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option, options_of, takes
+from arnold.options.peers_options import DetectorOptions, asks_prometheus, positive_option
 from arnold.options.shared_options import STORE_HELP, flags_out_option, html_option, lenient_option, yes_option
 from ground.errors import InvalidInput
-from ground.files import read_source
-from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, SampleColumns, WatchPlan
+from health.peers.sample_sources import SampleColumns, WatchPlan
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rich.console import Console
 
-    from arnold.documents.store_answers import RecordDocument
+    from arnold.documents.kubernetes_answers import GangsWatchedDocument
+    from arnold.documents.store_answers import RecordDocument, WatchDocument
     from health.peers.comparison import ComparisonSettings
     from health.peers.verdict import PeersVerdict
-    from health.peers.watch import WatchRound
+    from health.peers.watch import Endpoint, WatchRound
     from topology.flags import NodeFlag
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
-    """Return an option of a positive, finite number."""
-    return click.option(name, type=click.FloatRange(min=0, min_open=True), help=help, **settings)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetectorOptions:
-    """What decides whether a machine stands out; what is not said is as in :class:`ComparisonSettings`."""
-
-    threshold: Annotated[float | None, Gt(0)] = field(default=None, metadata={"metavar": "SCORE", "default": "7"})
-    """Score from which on a machine or a part of it stands out: times the spread of its peers."""
-    continuity: Annotated[float | None, Gt(0)] = field(
-        default=None, metadata={"metavar": "SECONDS", "default": "240, of step times 60"}
-    )
-    """Seconds for which a machine must stand out."""
-    window: Annotated[int | None, Interval(ge=2, le=1000)] = field(
-        default=None, metadata={"option": "--window-samples", "default": "8"}
-    )
-    """Samples in a window."""
-    only: str | None = field(default=None, metadata={"metavar": "NODE,..", "default": "all"})
-    """Nodes to compare: names or Slurm hostlists."""
-
-    def settings(self, *, step: float | None) -> ComparisonSettings:
-        """Return the settings of a comparison, ``step`` the seconds between samples."""
-        from health.peers.comparison import ComparisonSettings
-
-        options = {
-            "threshold": self.threshold,
-            "continuity": self.continuity,
-            "step_time_continuity": self.continuity,
-            "window": self.window,
-            "step": step,
-        }
-        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-        return ComparisonSettings(**given)
-
-    @property
-    def machines(self) -> list[str] | None:
-        """Names of the nodes to compare, ``None`` = all; InvalidInput: not a hostlist."""
-        from topology.node_names import expand_hostlist
-
-        return None if self.only is None else expand_hostlist(self.only, where="--only")
 
 
 PEERS_EXAMPLES = """\b
@@ -174,40 +131,21 @@ Examples:
 
 
 @click.command("watch", cls=JsonCommand, document="arnold.documents.store_answers:WatchDocument", epilog=WATCH_EXAMPLES)
-@click.option("--prometheus", required=True, metavar="URL", help="Address of the Prometheus server, without /api/v1.")
-@click.option(
-    "--query",
-    "queries",
-    multiple=True,
-    metavar="METRIC=PROMQL",
-    help="Metric and the query that gives it.  [default: the names of known exporters]",
-)
-@click.option(
-    "--machine-label", metavar="LABEL", help="Label that names the machine.  [default: node, Hostname, .., instance]"
-)
-@file_option("--token-file", help="File with the bearer token for the server.")
-@options_of(WatchPlan)
-@positive_option("--timeout", "Seconds to wait for an answer.", metavar="SECONDS", default=10.0, show_default=True)
+@asks_prometheus
 @file_option("--store", help=STORE_HELP)
 @click.option("--once", is_flag=True, help="Make one round and end; exit 2 where nothing could be judged.")
-@options_of(DetectorOptions)
 @flags_out_option
 @yes_option
-@takes(detector=DetectorOptions, plan=WatchPlan)
 def watch(
     *,
     as_json: bool,
-    prometheus: str,
-    queries: tuple[str, ...],
-    machine_label: str | None,
-    token_file: str | None,
-    timeout: float,
+    endpoint: Endpoint,
+    plan: WatchPlan,
+    settings: ComparisonSettings,
     store: str | None,
     once: bool,
     flags_out: str | None,
     yes: bool,
-    detector: DetectorOptions,
-    plan: WatchPlan,
 ) -> None:
     """Compare a job's machines again and again by what a Prometheus server has of them, until SIGTERM.
 
@@ -216,62 +154,48 @@ def watch(
     after each round that could be judged; with --store the rules of the flag store decide when a flag begins and ends,
     not --hold-hours.
     """
-    import json
-    import sys
     from datetime import UTC, datetime
-    from threading import Event
 
     from arnold.documents.store_answers import watch_document
-    from ground.records import json_data
-    from health.peers.metrics import canonical
-    from health.peers.watch import Endpoint
     from health.peers.watch import watch as rounds
 
-    token = ""
-    if token_file is not None:
-        token = read_source(token_file, max_bytes=65_536).text.strip()
-        if not token.isascii() or not token.isprintable() or " " in token:
-            fix = "give a file that holds the token alone"
-            raise InvalidInput("is not a token: one word is wanted", where=token_file, fix=fix)
-    endpoint = Endpoint(prometheus, token=token, timeout=timeout)
-    query_of: dict[str, str] = {}
-    for text in queries:
-        name, equals, query = text.partition("=")
-        if not equals or not canonical(name) or not query.strip():
-            raise click.BadParameter(f"{text[:60]!r} is not METRIC=PROMQL.", param_hint="--query")
-        query_of[canonical(name)] = query.strip()
-    plan = replace(
-        plan,
-        queries=query_of or DEFAULT_QUERIES,
-        labels=(machine_label,) if machine_label else MACHINE_LABELS,
-        machines=detector.machines,
-    )
-    settings = detector.settings(step=plan.step)
     if store is not None:
         # A store that cannot be written to is told of before anything is asked.
-        _record(store, (), now=datetime.now(UTC))
-    stop = Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    try:
+        record_findings(store, (), now=datetime.now(UTC))
+    with stopped_by_sigterm() as stop:
         for seen in rounds(endpoint, plan, settings, stop=stop):
             made = seen if yes else within_share(seen)
             if made.error is not None and once:
                 raise made.error
             recorded = None
             if store is not None and made.verdict is not None:
-                recorded = _record(store, made.verdict.flags, now=made.at)
+                recorded = record_findings(store, made.verdict.flags, now=made.at)
             document = watch_document(made, recorded)
             if made.verdict is not None:
                 save_flags(document.flags, flags_out)
-            if as_json:
-                click.echo(json.dumps(as_written(json_data(type(document), document)), allow_nan=False))
-            else:
-                click.echo(document.line)
-            sys.stdout.flush()
+            tell_round(document, as_json=as_json)
             if once:
                 return
+
+
+@contextmanager
+def stopped_by_sigterm() -> Iterator[Event]:
+    """Yield an event that SIGTERM sets, in place of ending the program."""
+    stop = Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield stop
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def tell_round(document: WatchDocument | GangsWatchedDocument, *, as_json: bool) -> None:
+    """Print a round on one line, as JSON or for a person."""
+    from ground.records import json_data
+
+    data = as_written(json_data(type(document), document)) if as_json else None
+    click.echo(document.line if data is None else json.dumps(data, allow_nan=False))
+    sys.stdout.flush()
 
 
 def within_share(made: WatchRound) -> WatchRound:
@@ -287,7 +211,7 @@ def within_share(made: WatchRound) -> WatchRound:
     return made
 
 
-def _record(store: str, flags: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:
+def record_findings(store: str, flags: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:
     """Return what a round found, as findings of a flag store.
 
     The rules of the store say how long they hold, also where the episode is over: it is evidence about the node. A

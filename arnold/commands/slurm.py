@@ -22,18 +22,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.console.output import exit_code, progress
-from arnold.options.command import Command, Group
-from arnold.options.shared_options import policy_option
-from ground.errors import InvalidInput
+from arnold.console.output import answer, exit_code, progress
+from arnold.options.command import Command, Group, JsonCommand
+from arnold.options.field_options import file_option
+from arnold.options.shared_options import STORE_HELP, policy_option
+from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source, write_file
 from slurm.ask import SlurmRefused, ask, tell
 from slurm.ask import submit as submit_words
-from slurm.request import job_file_of
+from slurm.request import GridRequest, job_file_of
 from topology.node_names import expand_hostlist, fold_hostlist
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
+    from slurm.decide import Orders, SlurmDecision
+    from slurm.live import LiveSlurm
+
+ANSWERS = "arnold.documents.slurm_answers"
 
 LATER = "now+10minutes"  # begin of a job until its order is written; it passes where this program is killed
 # Options of sbatch(1) without a value, or with one that stands behind = alone; all others take the next word.
@@ -90,10 +95,30 @@ Examples:
   arnold slurm submit --grid tp=8,pp=4,dp=8,alpha=0.7 --parsable --ntasks-per-node=8 train.sh --lr 3e-4
   arnold slurm submit --grid tp=8,dp=4 --test-only train.sh
 """
+FLAGS_EXAMPLES = """\b
+Examples:
+  arnold slurm flags --store flags.db --measures faulty=drain,straggler=weight
+  arnold slurm flags --store flags.db --measures faulty=drain --through 'sudo -u slurm /etc/slurm/node_keeper'
+"""
 ORDER_EXAMPLES = """\b
 Examples:
   arnold slurm order 4242
   MASTER_ADDR=$(arnold slurm order "$SLURM_JOB_ID" | head -n 1)
+"""
+QUEUE_EXAMPLES = """\b
+Examples:
+  arnold slurm queue
+  arnold slurm queue --json
+"""
+EXPLAIN_EXAMPLES = """\b
+Examples:
+  arnold slurm explain 4242
+  arnold slurm explain 4242 --json
+"""
+CHECK_EXAMPLES = """\b
+Examples:
+  arnold slurm check
+  arnold slurm check --orders /shared/arnold/orders
 """
 SERVE_EXAMPLES = """\b
 Examples:
@@ -135,7 +160,8 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
 
     What follows --grid goes to sbatch as it is; partition, time, constraint, reservation and exclude count for the plan
     too, wherever they stand. Prints what sbatch prints and one line of spread and proof (on standard error with
-    --parsable). Exits 3 if the job does not fit now, 4 if time ran out, and as sbatch where that fails.
+    --parsable). A job that does not fit now waits for its plan where `arnold slurm serve` runs; else exits 3, 4 if time
+    ran out, and as sbatch where that fails.
     """
     wish = Submission.read(words)
     grid, orders = grid or wish.options.get("grid"), orders or wish.options.get("orders")
@@ -144,15 +170,28 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     folder = None if wish.trial else _orders(orders)
     if folder is not None:
         check_writable(folder / "0")
+    from slurm.decide import MOST_NAMES
+    from slurm.serve import served
+
     instance, outcome = _planned(grid, wish)
     if outcome.evaluation is None or outcome.proposal.nodes is None:
-        click.echo(f"not submitted: {outcome.reason}", err=True)
-        return exit_code(outcome.status)
+        if folder is None or not served(folder) or not wish.starts_at_once or "comment" in wish.options:
+            click.echo(f"not submitted: {outcome.reason}", err=True)
+            return exit_code(outcome.status)
+        asks = GridRequest(re.sub(r"\s", "", grid), begin=0.0).comment()  # LATER is not a wish of the user's
+        code, number = _sbatch(wish, instance.job.grid.cells, [f"--comment={asks}", f"--begin={LATER}"])
+        if code or not number.isdecimal():
+            return code
+        click.echo(f"waits for its plan (arnold slurm explain {number}): {outcome.reason}", err=wish.parsable)
+        return _ended(number) if "wait" in wish.options else 0
     by_rank = outcome.proposal.nodes[instance.job.grid.cell_of_rank]
     nodes = [instance.cluster.names[node] for node in by_rank]
     evaluation = outcome.evaluation
     line = f"DP spread {evaluation.dp}, PP spread {evaluation.pp}, objective {evaluation.objective:g}: {outcome.status}"
-    code, number = _sbatch(wish, nodes, begin=LATER if wish.starts_at_once and not wish.trial else None)
+    if len(names := fold_hostlist(nodes)) > MOST_NAMES:
+        raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
+    begin = [f"--begin={LATER}"] if wish.starts_at_once and not wish.trial else []
+    code, number = _sbatch(wish, len(nodes), [f"--nodelist={names}", *begin])
     if folder is None:
         click.echo(line, err=wish.parsable)
         return code
@@ -221,6 +260,97 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
         signal.signal(number, lambda *_: stop.set())
     service = Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from)
     service.run(stop)
+
+
+def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:
+    """Return a look at the live Slurm, its orders, and what a daemon would decide now."""
+    from scheduler.placement.types import Limits
+    from scheduler.queue.policy import live_policy
+    from slurm.decide import decide
+    from slurm.live import Eyes
+    from slurm.serve import read_orders
+
+    files = read_orders(_orders(orders))
+    live = Eyes().look()
+    return live, files, decide(live, files, policy=live_policy("priority-backfill"), limits=Limits(seconds=10.0))
+
+
+@command.command("queue", cls=JsonCommand, document=f"{ANSWERS}:SlurmQueueDocument", epilog=QUEUE_EXAMPLES)
+@_orders_option
+def queue(*, as_json: bool, orders: str | None) -> None:
+    """List the jobs of a live Slurm with their grids, plans and reasons.
+
+    S and R are DP and PP spread. Of a job that waits the reason is why it has no plan; nothing is written.
+    """
+    from arnold.documents.slurm_answers import SlurmQueueDocument, print_queue, summaries
+
+    answer(SlurmQueueDocument(tuple(summaries(*_looked(orders)))), print_queue, as_json=as_json)
+
+
+@command.command("explain", cls=JsonCommand, document=f"{ANSWERS}:SlurmJobDocument", epilog=EXPLAIN_EXAMPLES)
+@_orders_option
+@click.argument("job")
+def explain(*, as_json: bool, orders: str | None, job: str) -> None:
+    """Say of a job where it is planned, or why it waits; nothing is written."""
+    from arnold.documents.slurm_answers import job_document, print_job
+
+    live, files, decision = _looked(orders)
+    if job not in live.by_number:
+        fix = f"{did_you_mean(job, live.by_number)}`arnold slurm queue` lists them"
+        raise UnknownName(f"no job that waits or runs has the number {job[:60]!r}", where="JOB", fix=fix)
+    answer(job_document(live.by_number[job], live, files, decision), print_job, as_json=as_json)
+
+
+@command.command("check", cls=JsonCommand, document=f"{ANSWERS}:SlurmChecksDocument", epilog=CHECK_EXAMPLES)
+@_orders_option
+def check(*, as_json: bool, orders: str | None) -> int:
+    """Look at what `submit` and `serve` need: each line is ok, or the line to add.
+
+    Versions, clock, TaskProlog, folder of orders, job_submit.lua, privileges of this account, priority, sizes. Exits 2
+    where something is missing.
+    """
+    from arnold.documents.slurm_answers import SlurmChecksDocument, print_checks
+    from slurm.checks import checks
+
+    document = SlurmChecksDocument(tuple(checks(None if orders is None else Path(orders))))
+    answer(document, print_checks, as_json=as_json)
+    return 0 if all(check.ok for check in document.checks) else 2
+
+
+@command.command("flags", cls=Command, epilog=FLAGS_EXAMPLES)
+@file_option("--store", required=True, help=STORE_HELP)
+@click.option(
+    "--measures",
+    metavar="KIND=MEASURE,..",
+    default="",
+    help="What is done about faulty, degraded and straggler nodes: price, weight, reserve, drain.  [default: price]",
+)
+@click.option("--through", metavar="COMMAND", help="The program that does it.  [default: it is only said]")
+def flags(*, store: str, measures: str, through: str | None) -> None:
+    """Say what the flags of a store lead to in Slurm, and have it done.
+
+    price: nothing in Slurm, plans alone avoid the node. weight: Slurm gives it away later. reserve: it goes into the
+    reservation arnold_suspect. drain: with the reason "arnold: WHAT since WHEN". At most 2 % of the nodes and of each
+    minipod (one always may) are drained or reserved in a day; only what Arnold drained is resumed. COMMAND is
+    manifests/slurm/node_keeper, run as SlurmUser: it checks each change again, and does nothing else.
+    """
+    from datetime import UTC, datetime
+
+    from slurm.ask import through as give
+    from slurm.evidence import EvidencePolicy, decide_evidence
+    from slurm.live import Eyes
+    from topology.flag_sources import read_flags
+
+    policy, live = EvidencePolicy.parse(measures), Eyes().look()
+    decision = decide_evidence(live, read_flags(store, now=datetime.now(UTC)), policy)
+    for change in decision.changes:
+        click.echo(" ".join(filter(None, (change.verb, change.node or "nothing", change.value))))
+    for node, why in sorted(decision.passed_over.items()):
+        click.echo(f"not {node}: {why}", err=True)
+    if through is None:
+        click.echo(f"{len(decision.changes)} changes, none made without --through", err=True)
+    elif decision.changes and (complaint := give(through, "".join(f"{c.line()}\n" for c in decision.changes))):
+        raise SlurmRefused(complaint, where=through, fix="look at the node in Slurm; what was not refused is done")
 
 
 @dataclass(frozen=True)
@@ -342,17 +472,12 @@ def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
     return instance.settled(outcome), outcome
 
 
-def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None) -> tuple[int, str]:
-    """Hand the job to sbatch for some nodes, show what it prints, and return its exit code and the job's number."""
-    if wish.options.get("nodes", str(len(nodes))) != str(len(nodes)):
-        fix = f"leave --nodes out, or say --nodes={len(nodes)}"
+def _sbatch(wish: Submission, nodes: int, own: Sequence[str]) -> tuple[int, str]:
+    """Hand the job to sbatch for so many nodes, show what it prints, and return its exit code and the job's number."""
+    if wish.options.get("nodes", str(nodes)) != str(nodes):
+        fix = f"leave --nodes out, or say --nodes={nodes}"
         raise InvalidInput("the nodes are chosen here, as the grid needs them", where="--nodes", fix=fix)
-    from slurm.decide import MOST_NAMES
-
-    if len(names := fold_hostlist(nodes)) > MOST_NAMES:
-        raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
-    own = [f"--nodelist={names}", f"--nodes={len(nodes)}", "--parsable", *([f"--begin={begin}"] if begin else [])]
-    code, printed = submit_words([*own, *wish.words], without=(WAIT,))
+    code, printed = submit_words([*own, f"--nodes={nodes}", "--parsable", *wish.words], without=(WAIT,))
     number, _, cluster = printed.strip().partition(";")
     if not number.isdecimal():
         click.echo(printed, nl=False)
@@ -365,17 +490,9 @@ def _sbatch(wish: Submission, nodes: Sequence[str], *, begin: str | None = None)
 
 def _orders(folder: str | None) -> Path:
     """Return the folder of orders: as said, or beside the TaskProlog of the live Slurm."""
-    if folder is not None:
-        return Path(folder)
-    config = ask("scontrol", "show config")[0].text
-    found = re.search(r"^TaskProlog\s*=\s*(/\S+)", config, re.MULTILINE)
-    if found is None:
-        fix = (
-            "lay manifests/slurm/task_prolog and a folder orders beside it where every node sees them, and set "
-            "TaskProlog in slurm.conf; or say --orders FOLDER"
-        )
-        raise InvalidInput("Slurm has no TaskProlog: ranks would be in Slurm's own order", where="slurm.conf", fix=fix)
-    return Path(found[1]).resolve().parent / "orders"
+    from slurm.checks import orders_folder
+
+    return orders_folder() if folder is None else Path(folder)
 
 
 def _ended(number: str) -> int:

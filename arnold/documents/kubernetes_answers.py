@@ -1,5 +1,5 @@
 """Answers about a live Kubernetes cluster: of ``arnold kube``, and of ``arnold flags list``, ``apply``, ``clear`` and
-``sync``, which are about annotations of its nodes.
+``sync`` and ``arnold watch``, which are about annotations of its nodes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arnold.console.output import plain, print_rows, print_sentences
+from arnold.console.output import ErrorDetails, plain, print_rows, print_sentences
+from arnold.documents.store_answers import RecordDocument
 from extender.gangs.types import GangKey
 from extender.node_flags import FlagChange, FlaggedNode
 from extender.plans.gang_plan import GangPlan
 from ground.errors import ArnoldError, few
-from ground.quantities import decimal, percent
+from ground.quantities import decimal, percent, plural
 from ground.records import AwareTime, Count, JsonRecord, Share, record_of
 from scheduler.job import FAMILIES, Family
 from scheduler.objective import Spread, spread_by_level
@@ -480,6 +481,51 @@ class FlagsSyncedDocument(JsonRecord):
     """One entry for each node of the cluster that the store has heard of, by name."""
     strangers: tuple[str, ...]
     """Nodes that the store has flagged and the cluster does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedGang(JsonRecord):
+    """The comparison of one gang's nodes."""
+
+    namespace: str
+    """Namespace of the gang."""
+    gang: str
+    """Name of the gang."""
+    nodes: int
+    """How many nodes it has."""
+    verdict: str
+    """What was found, in words, or why nothing could be judged."""
+    judged: bool
+    """Whether its nodes could be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangsWatchedDocument(JsonRecord):
+    """One line of what ``arnold watch --json`` prints: one round."""
+
+    at: AwareTime
+    """When the round began."""
+    gangs: tuple[WatchedGang, ...]
+    """All bound gangs, by namespace and name."""
+    recorded: RecordDocument | None
+    """What was written to --store; null = the round ended before."""
+    changes: tuple[FlagChange, ...]
+    """Nodes whose annotations were changed, by name."""
+    strangers: tuple[str, ...]
+    """Nodes that the store has flagged and the cluster does not have."""
+    error: ErrorDetails | None
+    """Why the round is not whole; null = it is."""
+
+    @property
+    def line(self) -> str:
+        """The round on one line, for a person."""
+        judged = sum(gang.judged for gang in self.gangs)
+        words = [f"{judged} of {plural(len(self.gangs), 'gang')} compared"]
+        words += [f"{gang.namespace}/{gang.gang}: {gang.verdict}" for gang in self.gangs if not gang.judged][:3]
+        words += [f"{change.node} {change.done}: {change.slowdown or 'no flag'}" for change in self.changes]
+        if self.error is not None:
+            words.append(f"cannot go on: {self.error.where}: {self.error.message}")
+        return f"{self.at:%Y-%m-%dT%H:%M:%SZ} {'; '.join(words)}"
 
 
 def flags_document(nodes: Mapping[str, FlaggedNode], now: datetime) -> FlagsDocument:

@@ -36,6 +36,7 @@ from tests.e2e.harness.client import Object, path
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import gang, pod
 from topology.cluster import Cluster
+from topology.kubernetes.pods import Pod
 
 STAGES = 8
 AGAINST_SCHEDULER = 1.3
@@ -201,7 +202,7 @@ def _scheduler_alone(plane: ControlPlane, space: str, size: int, *, sample: int)
 
 
 def _bare(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, bind: bool) -> BindingRun:
-    """Send the release patches of a gang, each followed by the binding of its pod or not."""
+    """Send the patches that release a gang, each followed by the binding of its pod or not."""
     releases = plane.service_account_client("arnold-extender", SYSTEM)
     binds = plane.service_account_client("arnold-scheduler", SYSTEM)
     plane.admin.create(pod("warm-up", space))
@@ -211,11 +212,11 @@ def _bare(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, bind:
     free = islice((node.name for node in cluster if node.free_gpus == node.gpus), size)
     things = [decode_pod(thing) for thing in made]
     mark = release_mark(GangKey(space, "gang"), size)
-    changes = [(thing.name, node, release_patch(thing, node, mark)) for thing, node in zip(things, free, strict=True)]
 
-    def send(change: tuple[str, str, list[Object]]) -> float:
-        name, node, patch = change
-        releases.patch("pods", name, patch, space)
+    def send(change: tuple[Pod, str]) -> float:
+        name, node = change[0].name, change[1]
+        nominated = releases.patch("pods", name, {"status": {"nominatedNodeName": node}}, space, subresource="status")
+        releases.patch("pods", name, release_patch(decode_pod(nominated), node, mark), space)
         if bind:
             target = {"apiVersion": "v1", "kind": "Node", "name": node}
             document = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
@@ -224,7 +225,7 @@ def _bare(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, bind:
 
     used = ProcessorTime(_cluster_programs(plane) | {"client": os.getpid()})
     start = perf_counter()
-    ended = releases.each(send, changes)
+    ended = releases.each(send, zip(things, free, strict=True))
     run = BindingRun(size / (max(ended) - start), min(ended) - start, _spent(size, used))
     clear(plane, space)
     return run

@@ -20,19 +20,19 @@ from tests.e2e.harness.pods import gang, pod
 from tests.e2e.harness.waiting import wait_until
 from topology.cluster import Cluster
 
-PINNED_MS = 0.7
+NOMINATED_MS = 0.7
 NAMES_MS = 2.0
 FULL_MS = 30.0
 FULL_NODES = 1_000
 NODE_BYTES = 7_000
 """A real node lists its images and conditions."""
-PINNED_RATE = 2_000.0
+NOMINATED_RATE = 2_000.0
 CONNECTIONS = 16
 PODS = 64
 """Different pods that are asked about in turn."""
 
-PINNED = "pinned pod: 1 name"
-LISTED = "gang pod without a pin: all names"
+NOMINATED = "nominated pod: 1 name"
+LISTED = "gang pod without a nomination: all names"
 SINGLE = "single pod with one GPU: all names"
 FULL = f"gang pod, {FULL_NODES:,} whole nodes of {NODE_BYTES // 1000} kB"
 
@@ -43,7 +43,7 @@ class Latencies:
 
     :param seconds: kind of question -> time of each answer, from the first byte sent to the last received.
     :param bytes_: kind of question -> length of a question and of its answer.
-    :param rate: pinned answers a second over all connections at once.
+    :param rate: answers a second about nominated pods over all connections at once.
     """
 
     nodes: int
@@ -58,7 +58,7 @@ class Latencies:
 
 
 def measure(plane: ControlPlane, cluster: Cluster, *, size: int, seconds: float) -> Latencies:
-    """Each kind of question for so long, one at a time; then pinned ones on many connections.
+    """Each kind of question for so long, one at a time; then of nominated ones on many connections.
 
     :param size: of the gang that is on its nodes.
     """
@@ -80,7 +80,7 @@ def measure(plane: ControlPlane, cluster: Cluster, *, size: int, seconds: float)
                 taken[kind] = _for_a_while(connection.ask, texts, seconds)
             lengths[kind] = (len(texts[0]), len(answer))
             say(f"filter, {kind}: median {float(np.median(taken[kind])) * 1000:.2f} ms of {len(taken[kind])}")
-        rate = answers_a_second(door, requests[PINNED], connections=CONNECTIONS, seconds=seconds)
+        rate = answers_a_second(door, requests[NOMINATED], connections=CONNECTIONS, seconds=seconds)
         say(f"filter, {CONNECTIONS} connections: {rate:.0f} answers/s")
         clear(plane, space)
     return Latencies(len(cluster), size, taken, lengths, rate)
@@ -110,12 +110,12 @@ def report(found: Latencies) -> str:
         promises(
             [
                 _at_most(f"p99 at most {NAMES_MS:g} ms for {found.nodes:,} names", names, NAMES_MS),
-                _at_most(f"p99 at most {PINNED_MS:g} ms for a pinned pod", found.p99(PINNED), PINNED_MS),
+                _at_most(f"p99 at most {NOMINATED_MS:g} ms for a nominated pod", found.p99(NOMINATED), NOMINATED_MS),
                 _at_most(f"{FULL_NODES:,} whole nodes: p99 at most {FULL_MS:g} ms", found.p99(FULL), FULL_MS),
                 Promise(
-                    f"{CONNECTIONS} connections: at least {PINNED_RATE:,.0f} pinned answers/s",
+                    f"{CONNECTIONS} connections: at least {NOMINATED_RATE:,.0f} nominated answers/s",
                     f"{found.rate:,.0f}/s",
-                    found.rate >= PINNED_RATE,
+                    found.rate >= NOMINATED_RATE,
                 ),
             ]
         ),
@@ -144,7 +144,7 @@ def _questions(plane: ControlPlane, space: str) -> dict[str, list[Object]]:
         return {"Pod": thing, "Nodes": {"metadata": {}, "items": [whole[name] for name in chosen]}, "NodeNames": None}
 
     return {
-        PINNED: [ask(member, [place]) for member, place in zip(members, places, strict=True)],
+        NOMINATED: [ask(member, [place]) for member, place in zip(members, places, strict=True)],
         LISTED: [ask(member, names) for member in members],
         SINGLE: [ask(single, names)],
         FULL: [ask_whole(member, place) for member, place in zip(members[:4], places, strict=False)],

@@ -57,6 +57,9 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
         ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n'),
     ),
+    "components/health/watch.yaml": (
+        ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n'),
+    ),
     "components/whole-node-pods/admission.yaml": (("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),),
     "base/namespace.yaml": (("value: 1000000000\n", "value: {{ .Values.priority | int }}\n"),),
 }
@@ -70,6 +73,7 @@ CONDITIONS: Mapping[str, str] = {
     "components/preemption/rbac.yaml": ".Values.preemption",
     "overlays/self-signed/certificates.yaml": '(eq .Values.certificates "self-signed")',
     "overlays/cert-manager/certificates.yaml": '(eq .Values.certificates "cert-manager")',
+    "components/health/watch.yaml": ".Values.watch.enabled",
     "components/monitoring/monitor.yaml": ".Values.monitoring",
     "components/monitoring/alerts.yaml": ".Values.monitoring",
 }
@@ -112,6 +116,10 @@ gpusOfNode: "8"
 preemption: false
 # ServiceMonitor, PrometheusRule and Grafana's dashboard; needs the definitions of the Prometheus Operator.
 monitoring: false
+# `arnold watch`: compares the nodes of each running gang by what Prometheus has of them, and annotates slow ones.
+watch:
+  enabled: false
+  prometheus: http://prometheus-operated.monitoring.svc:9090
 """
 
 
@@ -141,6 +149,8 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
     shown = _config_map("arnold-dashboard", panels, labels='  labels: {grafana_dashboard: "1"}\n')
     files["templates/dashboard.yaml"] = _only(".Values.monitoring", shown)
     files["dashboard.json"] = dashboard
+    watched = _config_map("arnold-watch-settings", "  prometheus: {{ .Values.watch.prometheus | quote }}\n")
+    files["templates/watch-settings.yaml"] = _only(".Values.watch.enabled", watched)
     tags = {image["name"]: image["newTag"] for image in objects["images"]}
     settings, version = "\n".join(_settings(kustomization)), tags["arnold"]
     files["values.yaml"] = VALUES.format(settings=settings, version=version, scheduler=tags["kube-scheduler"])

@@ -1,16 +1,17 @@
 """Actions: what the controller may do; decisions make them, the loop carries them out.
 
-Each is idempotent, or fails without harm when it comes too late: writes name the version that they were decided on,
-patches test the pod's UID and its gate.
+Each is idempotent, or fails without harm when it comes too late: writes name the version that they were decided on, or
+the pod's UID.
 
-A release takes the scheduling gate off a pod and pins it to its node.  A gated pod may have its node affinity narrowed,
-never widened (KEP-3838): ``matchFields metadata.name In [node]`` is added to every term that the user wrote, or stands
-alone where there is none.  ``test`` operations make the patch fail when the pod is another of the same name, or its
-gate is off already, or its terms are not those that were read.
+A release nominates a node for a pod (``status.nominatedNodeName``), which kube-scheduler tries first and alone, and
+takes the scheduling gate off; the second patch names the version that the first has made.  A nomination binds nobody,
+so it can be changed as long as the pod is on no node; that it gets no other is Filter's to see.  A node affinity would
+see to it too, but nobody can widen one again (KEP-3838): pods would have to die to move.
 
-A released pod is marked with a label.  Any client may write a pin; by the mark, which an admission policy keeps for the
-extender, a pin is known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned otherwise.
-The labels that make a pod a gang's member are its owner's to change: so the mark names the gang, and how large it was.
+A released pod is marked with a label, and an annotation names its node.  Both are kept for the extender by an admission
+policy: by them a node is known as that of a plan when the plan itself is lost, and a replica that has old news is known
+by what kube-scheduler knows better.  The labels that make a pod a gang's member are its owner's to change: so the mark
+names the gang, and how large it was.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from extender.gangs.types import GangKey
 from extender.kubernetes_names import GATE
 from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import GangPlan
-from topology.kubernetes.pods import RELEASED, Pod
+from topology.kubernetes.pods import NODE, RELEASED, Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Take the gate off a pod, pin it to its node, and mark it as released with its gang."""
+    """Nominate a node for a pod, take its gate off, and mark it as released to the node with its gang."""
 
     pod: Pod
     node: str
@@ -58,18 +59,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class NotifyPod:
-    """Tell a pod without the gate that it has a node: kube-scheduler asks again when its status changes."""
+    """Tell a pod without the gate which node it has, perhaps another: kube-scheduler asks again then."""
 
     pod: Pod
     node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Recreate:
-    """Delete a pod pinned where its rank is no more, for its controller to make anew; without one, tell its owner."""
-
-    pod: Pod
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +98,7 @@ class Learn:
     run: EndedRun
 
 
-Action = Write | Release | NotifyPod | Recreate | Evict | RepairAction | Learn | Forget
+Action = Write | Release | NotifyPod | Evict | RepairAction | Learn | Forget
 
 
 @dataclass(slots=True)
@@ -129,35 +122,13 @@ def release_mark(key: GangKey, size: int) -> str:
     return blake2b(f"{key}/{size}".encode(), digest_size=16).hexdigest()
 
 
-def release_patch(pod: Pod, node: str, mark: str) -> list[Document]:
-    """Return the JSON patch (RFC 6902) that ungates, pins and marks a pod, or raise ``ValueError``: no gate of ours."""
-    gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
-    gate = f"/spec/schedulingGates/{gates.index(GATE)}"
-    unchanged: Document = {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
-    patch: list[Document] = [
-        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-        {"op": "test", "path": f"{gate}/name", "value": GATE},
-    ]
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    pin = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    affinity, required = pod.spec.affinity, "requiredDuringSchedulingIgnoredDuringExecution"
-    if affinity is None:
-        patch.append({"op": "add", "path": "/spec/affinity", "value": {"nodeAffinity": {required: pin}}})
-    elif affinity.node_affinity is None:
-        patch.append({"op": "add", "path": "/spec/affinity/nodeAffinity", "value": {required: pin}})
-    elif not affinity.node_affinity.required:
-        patch.append({"op": "add", "path": f"/spec/affinity/nodeAffinity/{required}", "value": pin})
-    else:
-        patch.append(unchanged)
-        for i, term in enumerate(affinity.node_affinity.required.node_selector_terms or ()):
-            # an empty term, left as it is, matches no node; with the field it would match
-            fields = f"/spec/affinity/nodeAffinity/{required}/nodeSelectorTerms/{i}/matchFields"
-            if term.match_fields:
-                patch.append({"op": "add", "path": f"{fields}/-", "value": field})
-            elif term.match_expressions:
-                patch.append({"op": "add", "path": fields, "value": [field]})
-    if pod.labels:
-        patch.append({"op": "add", "path": f"/metadata/labels/{RELEASED.replace('/', '~1')}", "value": mark})
-    else:
-        patch += [unchanged, {"op": "add", "path": "/metadata/labels", "value": {RELEASED: mark}}]
-    return [*patch, {"op": "remove", "path": gate}]
+def release_patch(pod: Pod, node: str, mark: str) -> Document:
+    """Return the merge patch (RFC 7386) that ungates and marks this version of a pod.
+
+    Who wrote which field is forgotten: to find that out anew costs the API server a third of the patch, and of a pod
+    that has its node nobody applies another version.
+    """
+    gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates or () if gate.name != GATE]
+    metadata = {"uid": pod.uid, "resourceVersion": pod.metadata.resource_version, "managedFields": [{}]}
+    marks = {"labels": {RELEASED: mark}, "annotations": {NODE: node}}
+    return {"metadata": metadata | marks, "spec": {"schedulingGates": gates or None}}

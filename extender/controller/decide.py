@@ -14,8 +14,8 @@ looks at what *is* and takes the next step towards a gang that is whole on its p
                 while others have its nodes, it is Queued
 
 A rank *cannot have* its node when the node is lost, or others are on it, or when time ran out although other ranks were
-bound.  Then ranks that are not bound move: repaired with the fewest moves.  A pod that is pinned to the node before is
-made anew after that, as a pin cannot be taken off; while no other node can be had it is left alone.
+bound.  Then ranks that are not bound move: repaired with the fewest moves; released pods are told of their new nodes.
+While no other node can be had they are left alone.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ PREEMPTED = "Preempted"  # its nodes were given back for an announced gang; as l
 OUTRANKED = "PreemptedByPriority"
 PREEMPTING = "Preempting"  # it has its nodes as soon as others have left them
 LOST = "PlanLost"  # it has nodes for some pods only, and no plan said so
-TAKEN = "NodesTaken"  # its pods are pinned to the nodes that it gave back, and others have these now
 BEHIND = "BehindOthers"  # it has rested, and others that came before go first
 
 _NONE: Mapping[GangKey, str] = {}
@@ -164,11 +163,10 @@ class Context:
     def unfit_ranks(self, progress: PlanProgress) -> UnfitRanks:
         """Return the ranks that are not bound and cannot have their node, or perhaps not; watch over them.
 
-        Ranks that share a node move together: while a pod of one is there, or cannot be told to leave, all stay.  The
-        owners of pods that are stuck hear of it, and it is decided again when the next node will be lost.
+        Ranks that share a node move together: while a pod of one is there, all stay.  It is decided again when the next
+        node will be lost.
         """
         move, staying, lost_at = dict[int, str](), dict[int, str](), dict[int, datetime]()
-        stuck = dict[int, tuple[Pod, str]]()
         pods = {place.rank: place.pod for place in progress.pods}
         obstacles = Obstacles(self.fleet, progress.gang, progress.plan, self.now, self.terms.lost, self.victims)
         for ranks in progress.plan.ranks_by_node:
@@ -183,15 +181,11 @@ class Context:
                 lost_at |= dict.fromkeys(waiting, until)
             if not why:
                 continue
-            pinned = {rank: pods[rank] for rank in waiting if rank in pods and is_stuck(pods[rank], node)}
-            stuck |= {rank: (pod, why) for rank, pod in pinned.items()}
-            stay = pinned or any(rank in pods and pods[rank].node == node for rank in ranks)
-            kind = staying if stay else move
-            kind |= {rank: why for rank in waiting if rank not in pinned}
-        self.do(*(act.Recreate(pod, why) for pod, why in stuck.values()))
+            kind = staying if any(rank in pods and pods[rank].node == node for rank in ranks) else move
+            kind |= dict.fromkeys(waiting, why)
         if lost_at:
             self.decision.wake_by(min(lost_at.values()))
-        return UnfitRanks(move, stuck, staying, lost_at.keys() | staying.keys())
+        return UnfitRanks(move, staying, lost_at.keys() | staying.keys())
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
         """Return the plan with its time to bind once more."""
@@ -256,16 +250,15 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
 
 
 def _evicts(context: Context, gang: Gang, plan: GangPlan) -> bool:
-    """Evict the pods of a gang that are on nodes or pinned to some, and return whether there are any."""
-    pinned = {pod.uid for pod in gang.needed_pods if pod.pin is not None and not pod.gated_by(GATE)}
-    pods = [pod for pod in gang.needed_pods if pod.node is not None or pod.uid in pinned]
+    """Evict the pods of a gang that are on nodes, and return whether there are any."""
+    pods = [pod for pod in gang.needed_pods if pod.node is not None]
     context.do(*(act.Evict(pod, plan.message) for pod in pods))
     return bool(pods)
 
 
 def _on_their_way(gang: Gang) -> list[Pod]:
     """Return the pods that were released to a node and are not on it yet."""
-    return [pod for pod in gang.needed_pods if pod.node is None and pod.released and pod.pin is not None]
+    return [pod for pod in gang.needed_pods if pod.node is None and pod.released_to is not None]
 
 
 def _explain(
@@ -347,7 +340,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     in_queue = (
         other
         for other in context.plans.values()
-        if other.key != context.key and other.phase is PlanPhase.QUEUED and other.reason not in (LOST, TAKEN, NO_PLAN)
+        if other.key != context.key and other.phase is PlanPhase.QUEUED and other.reason not in (LOST, NO_PLAN)
     )
     waiting = [other for other in in_queue if other.would_fit_if_empty is not False]
     # a gang that was refused on its nodes and has rested comes behind those that wait before it
@@ -358,16 +351,11 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         _explain(context, gang, plan, phase=PlanPhase.QUEUED, reason=BEHIND, message=why)
         return True
     unfit = context.unfit_ranks(progress)
-    if unfit.stuck and not progress.bound:
-        # Its pods cannot go anywhere else, and they are not there yet: it has no right to nodes that others have now.
-        _, taken = next(iter(unfit.stuck.values()))
-        if remembered is not None:
-            why = f"its pods wait for nodes that they cannot have now: {taken}\nTo fix: wait, or delete all its pods"
-        else:
-            why = f"no plan says where its pods are: {taken}\nTo fix: delete all its pods"
-        reason = LOST if remembered is None else TAKEN
-        _explain(context, gang, plan, phase=PlanPhase.QUEUED, reason=reason, message=why)
-    elif unfit.move and remembered is None and not marked and waiting:
+    # while none of its pods is on a node, it has no right to others in place of its own before those that wait
+    taken = not progress.bound and not base.node_of_rank.keys().isdisjoint(unfit.move)
+    if taken and remembered is not None:
+        return False
+    if unfit.move and remembered is None and waiting and (taken or not marked):
         message = (
             f"no plan says where its pods are, {plural(len(unfit.move), 'pod')} of it have no node, and others wait: "
             f"{named(str(other.key) for other in waiting)}\n"
@@ -400,7 +388,8 @@ def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangP
     :returns: ``None`` where there is nothing to read, or the pods lie as in no plan.
     """
     pods = [None if member is None else member.pod for member in gang.members]
-    nodes = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]
+    given_back = plan is not None and plan.speaks_for_pods
+    nodes = [None if pod is None else pod.node or (None if given_back else pod.released_to) for pod in pods]
     if not any(nodes) or any(pod is None and rank not in gang.done for rank, pod in enumerate(pods)):
         return None
     base = plan or GangPlan(gang.key, PlanPhase.WAITING)
@@ -561,24 +550,21 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
     if any(place.rank in unfit.move for place in progress.pods):
         context.do(act.RepairAction(plan, nodes_of(plan, unfit.move), unfit.why))
         return
-    # Pods are made anew whose rank has another node than before, as a pin cannot be taken off.
-    moved = (place for place in progress.outdated if place not in progress.kept and not place.pod.leaving)
-    context.do(*(act.Recreate(place.pod, f"rank {place.rank} has node {place.node} now") for place in moved))
-    # All are released when the gang is complete, later ones as they come.  None is pinned to a node that may be lost,
+    # All are released when the gang is complete, later ones as they come.  None is sent to a node that may be lost,
     # and no gang is begun while one of its nodes may be.
     if progress.started or (gang.complete and not unfit.doubtful):
         mark = act.release_mark(context.key, plan.size)
         for place in progress.gated:
             if place.rank not in unfit.doubtful and place.node is not None:
                 context.do(act.Release(place.pod, place.node, mark))
-    # They are told that they have nodes, and again while they are not on them.  Those that came without the gate at
-    # once; released ones when kube-scheduler has tried them in vain for a while: a replica with old news may have
+    # They are told that they have nodes, and again while they are not on them.  Those that move, or came without the
+    # gate, at once; others when kube-scheduler has tried them in vain for a while: a replica with old news may have
     # refused them, and where nothing else happens it would not ask again for minutes.  At once where the gang has
     # rested: meanwhile each of its pods was refused.
     for place in progress.unbound:
         pod, node, rested = place.pod, place.node, plan.comes_again
-        tried = pod.pin == node and pod.unschedulable
-        if node is None or (not tried and pod.pin is not None):
+        moves, tried = pod.released and pod.released_to != node, pod.released and pod.unschedulable
+        if node is None or place in progress.misplaced or (pod.released and not moves and not tried):
             continue
         written = pod.probed_at(PLANNED)
         # conditions have whole seconds
@@ -586,7 +572,7 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
             written = None
         elif written is None and tried:
             written = pod.created if plan.expires is None else max(pod.created, plan.expires - terms.bind)
-        if written is None or written + terms.tell <= context.now:
+        if moves or written is None or written + terms.tell <= context.now:
             context.do(act.NotifyPod(pod, node))
         else:
             context.decision.wake_by(written + terms.tell)
@@ -633,20 +619,9 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, gro
     if held := [rank for rank in unfit.doubtful if rank in waiting and rank not in unfit.staying]:
         why = context.fleet.ailing(waiting[held[0]].node or "", context.now)
         ills.append(f"waiting until its node is fine again, or lost: rank {named(map(str, held))} ({why})")
-    if unfit.stuck:
-        why = next(iter(unfit.stuck.values()))[1]
-        ills.append(
-            f"rank {named(map(str, unfit.stuck))} cannot start ({why}); to fix: delete its pod and create it again"
-        )
-    refused = [place for place in progress.unbound if place.pod.unschedulable and place.rank not in unfit.stuck]
+    refused = [place for place in progress.unbound if place.pod.unschedulable]
     if refused and new.phase is PlanPhase.BOUND:
         ills.append(f"kube-scheduler has not bound it yet: rank {named(str(place.rank) for place in refused)}")
-    if progress.kept:
-        reason = "JobWouldFail"
-        ills.append(
-            f"pinned to nodes that they cannot have: rank {named(str(place.rank) for place in progress.kept)}; their "
-            "Job would fail if they were deleted; to fix: give it a podFailurePolicy that ignores DisruptionTarget"
-        )
     nodes = [place.pod.node for place in progress.pods if place.pod.node is not None]
     if ailing := {node: why for node in nodes if (why := context.fleet.ailing(node, context.now))}:
         reason = "NodeAiling"
@@ -704,8 +679,7 @@ def _expire(context: Context, progress: PlanProgress) -> None:
         return
     renewed = context.renewed(plan, progress.gang).with_condition("Bound", False, "Expired", message, context.now)
     # ranks that share a node move together, or not
-    kept = {place.node for place in late if is_stuck(place.pod, place.node)}
-    kept |= {place.node for place in progress.pods if place.pod.node == place.node}
+    kept = {place.node for place in progress.pods if place.pod.node == place.node}
     if lost := [place.rank for place in late if place.pod.unschedulable and place.node not in kept]:
         context.do(act.RepairAction(plan, nodes_of(plan, lost), message, else_keep=renewed))
     else:
@@ -820,30 +794,9 @@ class PlanProgress:
         return tuple(place for place in self.pods if place.pod.node is None and not place.pod.gated_by(GATE))
 
     @cached_property
-    def outdated(self) -> tuple[PodAtRank, ...]:
-        """Released pods pinned to the node that their rank had before; pods written with a pin would come back so."""
-        return tuple(place for place in self._pinned_elsewhere if place.pod.owner is not None and place.pod.released)
-
-    @cached_property
-    def kept(self) -> tuple[PodAtRank, ...]:
-        """Those of them that are not deleted, as their Jobs would fail: to move some alone would start nothing."""
-        bears = {member.pod.uid: member.bears for member in self.gang.members if member is not None}
-        makers = Counter(place.pod.owner.uid for place in self.outdated if place.pod.owner is not None)
-
-        def fails(pod: Pod) -> bool:
-            limit = bears[pod.uid]
-            return limit is not None and pod.owner is not None and makers[pod.owner.uid] > limit
-
-        return tuple(place for place in self.outdated if fails(place.pod) and not place.pod.leaving)
-
-    @cached_property
     def misplaced(self) -> tuple[PodAtRank, ...]:
-        """Other pods without the gate that are pinned to another node than planned, and not bound."""
-        return tuple(place for place in self._pinned_elsewhere if place not in self.outdated)
-
-    @cached_property
-    def _pinned_elsewhere(self) -> tuple[PodAtRank, ...]:
-        return tuple(place for place in self.unbound if place.pod.pin not in (None, place.node))
+        """Pods that came without the gate and are pinned to another node than planned, and not bound."""
+        return tuple(it for it in self.unbound if not it.pod.released and it.pod.pin not in (None, it.node))
 
     @cached_property
     def off_plan(self) -> tuple[PodAtRank, ...]:
@@ -856,9 +809,7 @@ class UnfitRanks:
     """Ranks that are not bound, by what is wrong with their nodes."""
 
     move: Mapping[int, str]  # ranks to be moved, each with the reason
-    # ranks with a pod that is pinned to the node and has no controller to make it anew, with the reason
-    stuck: Mapping[int, tuple[Pod, str]]
-    # ranks that cannot have their node and do not move, as another pod of the gang is on it, or pinned to it for good
+    # ranks that cannot have their node and do not move, as another pod of the gang is on it
     staying: Mapping[int, str]
     doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet, or that stay
 
@@ -936,14 +887,6 @@ def repelling_taint(host: Host, demands: Iterable[Demand]) -> str | None:
     taints = [taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/")]
     pods = tuple(demands) if taints else ()
     return next((taint.key for taint in taints if not all(demand.tolerates(taint) for demand in pods)), None)
-
-
-def is_stuck(pod: Pod, node: str | None) -> bool:
-    """Return whether a pod waits for a node that it is pinned to, and has no controller that would make it anew.
-
-    A pin cannot be taken off.
-    """
-    return pod.owner is None and pod.node is None and not pod.gated_by(GATE) and node is not None and pod.pin == node
 
 
 def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:

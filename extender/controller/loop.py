@@ -42,7 +42,6 @@ from extender.plans.gang_plan import (
     uids_of,
     with_doubts,
 )
-from extender.texts import clip
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import plural
 from scheduler.outcome import proof_in_words
@@ -188,18 +187,6 @@ class GangController:
                         self._shared.announce(await writer.write(plan), notes)
                 case act.RepairAction():
                     await self._planning.repair(action)
-                case act.Recreate(pod, why):
-                    regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
-                    if pod.owner is None:
-                        cure = "To fix: delete this pod and create it again"
-                        note = f"pinned to a node that it cannot have ({why}). {cure}"
-                        events.say(regarding, reason="CannotBind", note=note, action="Repair", kind="Warning")
-                        continue
-                    await writer.stop("recreate", pod, why)
-                    note = f"deleted, to be made anew by its {clip(pod.owner.kind)}: {why}"
-                    events.say(regarding, reason="Recreated", note=note, action="Repair", kind="Warning")
-                    extra = {"gang": str(key), "pod": f"{pod.namespace}/{pod.name}"}
-                    logger.info("the pod is made anew: %s", why, extra=extra)
                 case act.Learn(run):
                     try:
                         await writer.learn(run)
@@ -235,7 +222,7 @@ class GangController:
         done = plural(len(results) - len(failed), "pod")
         logger.info("%s %s of %d", what, done, len(results), extra={"gang": str(key)})
         serious = [error for error in failed if not isinstance(error, NotFound)]
-        for error in sorted(serious, key=lambda error: isinstance(error, PatchFailed)):
+        for error in sorted(serious, key=lambda error: isinstance(error, Conflict | PatchFailed)):
             raise error
 
     async def _task_ended(self, key: GangKey) -> bool:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -38,9 +38,10 @@ from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
 from topology.kubernetes.claim_table import reference_to
 from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject
-from topology.kubernetes.pods import Pod
+from topology.kubernetes.pods import NODE, Pod
 
 T = TypeVar("T")
+RELEASES = 16  # at once: with more the first pod would wait for the first halves of all others
 
 
 class Identity(NamedTuple):
@@ -179,6 +180,7 @@ class Writer:
     leads: Callable[[], bool]  # whether this replica leads, at this very moment
     metrics: Metrics
     evicts: bool = False  # whether pods go by the Eviction API, which heeds disruption budgets
+    _releasing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RELEASES))
     # held while a history is written: of gangs that end together each adds to what the one before has written
     _learning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -190,44 +192,42 @@ class Writer:
         return stored
 
     async def release(self, pod: Pod, node: str, mark: str) -> None:
-        """Take the gate off a pod, pin and mark it, or raise ``PatchFailed``: the pod is not what it was."""
-        with self._counted("release"):
-            change = release_patch(pod, node, mark)
-            raw = await self.for_pods.patch(client.PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
-        self.stores.pods.wrote(decode_pod(raw))
+        """Nominate a node for a pod, take its gate off and mark it, or raise ``Conflict``: it is not what it was."""
+        async with self._releasing:
+            with self._counted("release"):
+                pod = await self._patch_status(pod, {"nominatedNodeName": node})
+                change = release_patch(pod, node, mark)
+                space = pod.namespace
+                raw = await self.for_pods.patch(client.PODS, pod.name, change, kind="merge-patch", namespace=space)
+            self.stores.pods.wrote(decode_pod(raw))
 
     async def tell(self, pod: Pod, node: str) -> None:
-        """Write into a pod's status that it has a node; one that was bound meanwhile, which refuses it, knows."""
+        """Write into a pod which node it has; one that was bound meanwhile, which refuses it, knows."""
+        status = _condition(PLANNED, "Planned", f"planned on node {node}") | {"nominatedNodeName": node}
         with suppress(PatchFailed), self._counted("tell"):
-            self.stores.pods.wrote(await self._set_condition(pod, PLANNED, "Planned", f"planned on node {node}"))
+            moved = {NODE: node} if pod.released else None
+            self.stores.pods.wrote(await self._patch_status(pod, status, annotations=moved))
 
     async def tell_of_room(self, pod: Pod) -> None:
         """Write into the status of a pod without a gang that nodes were given back, so that it is tried again."""
         what = "nodes that were promised or reserved are free again"
         with self._counted("tell"):
-            self.stores.pods.wrote(await self._set_condition(pod, PLANNED, "NodesFree", what, holds=False))
-
-    async def stop(self, what: Literal["recreate", "evict"], pod: Pod, why: str) -> None:
-        """Delete a pod, with its grace period, unless it is another of the same name by now.
-
-        It is told first that it is disrupted, as the eviction API does, so that the podFailurePolicy of a Job that
-        ignores disruptions does not count it as a failure.
-        """
-        reason = {"recreate": "PlannedElsewhere", "evict": "PreemptedByArnold"}[what]
-        with suppress(NotFound, Conflict), self._counted(what):
-            await self._set_condition(pod, DISRUPTED, reason, why)
-            await self.for_pods.delete(client.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+            condition = _condition(PLANNED, "NodesFree", what, holds=False)
+            self.stores.pods.wrote(await self._patch_status(pod, condition))
 
     async def evict(self, pod: Pod, why: str) -> None:
-        """Evict a pod, or raise ``Busy``: a disruption budget forbids it for now.
+        """Evict a pod, unless it is another of the same name by now, or raise ``Busy``: a disruption budget forbids it.
 
-        Where gangs do not preempt, the API server lets us delete pods alone that say they may be stopped.
+        Where gangs do not preempt, the API server lets us delete pods alone that say they may be stopped.  Such a one
+        is told first that it is disrupted, as the eviction API does, so that the podFailurePolicy of a Job that ignores
+        disruptions does not count it as a failure.
         """
-        if not self.evicts:
-            await self.stop("evict", pod, why)
-            return
         with suppress(NotFound, Conflict), self._counted("evict"):
-            await self.for_pods.evict(pod.name, namespace=pod.namespace, uid=pod.uid)
+            if self.evicts:
+                await self.for_pods.evict(pod.name, namespace=pod.namespace, uid=pod.uid)
+            else:
+                await self._patch_status(pod, _condition(DISRUPTED, "PreemptedByArnold", why))
+                await self.for_pods.delete(client.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
     async def could_evict(self, pod: Pod) -> None:
         """See whether a pod can be evicted now, or raise ``Refused``: it cannot."""
@@ -282,12 +282,10 @@ class Writer:
             await self.for_plans.delete(client.GANGPLANS, name, namespace=namespace, uid=plan.uid)
         self.stores.plans.remove(namespace, name)
 
-    async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str, *, holds: bool = True) -> Pod:
-        """Write a condition into a pod's status, and return the pod as it is stored now."""
-        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        condition = {"type": kind, "status": str(holds), "reason": reason, "message": message}
-        condition |= {"lastProbeTime": now, "lastTransitionTime": now}
-        change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+    async def _patch_status(self, pod: Pod, status: Document, *, annotations: Document | None = None) -> Pod:
+        """Write into a pod's status, and annotations that come with it, and return the pod as it is stored now."""
+        metadata = {"uid": pod.uid} | ({} if annotations is None else {"annotations": annotations})
+        change = {"metadata": metadata, "status": status}
         raw = await self.for_pods.patch(
             client.PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
         )
@@ -329,6 +327,13 @@ class Writer:
             self.metrics.wrote(kind, outcome, perf_counter() - started)
             raise
         self.metrics.wrote(kind, "ok", perf_counter() - started)
+
+
+def _condition(kind: str, reason: str, message: str, *, holds: bool = True) -> Document:
+    """Return a pod's status with a condition that is written now."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    times = {"lastProbeTime": now, "lastTransitionTime": now}
+    return {"conditions": [{"type": kind, "status": str(holds), "reason": reason, "message": message, **times}]}
 
 
 TOGETHER = 8  # writes at once, as many as the API server is sent at once

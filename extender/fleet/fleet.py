@@ -47,8 +47,8 @@ class Fleet:
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
         # node -> pods released to it for which no plan speaks -> their gang
-        self._pins: defaultdict[str, dict[str, GangKey]] = defaultdict(dict)
-        self._pin_of: dict[str, tuple[str, GangKey]] = {}
+        self._releases: defaultdict[str, dict[str, GangKey]] = defaultdict(dict)
+        self._release_of: dict[str, tuple[str, GangKey]] = {}
         self._table: FleetTable | None = None
         self._occupancy = _uncounted((), None)
         self._annotated = np.zeros(0, dtype=np.bool_)
@@ -106,33 +106,33 @@ class Fleet:
                 del self._promises[name]
             self._changed(name)
 
-    def pin(self, uid: str, node: str | None, key: GangKey) -> None:
+    def release(self, uid: str, node: str | None, key: GangKey) -> None:
         """Promise the node that a pod was released to, and no other, to the pod's gang, as no plan speaks for it.
 
         :param node: ``None`` = the pod keeps no node any more.
         """
-        before, after = self._pin_of.pop(uid, None), None if node is None else (node, key)
+        before, after = self._release_of.pop(uid, None), None if node is None else (node, key)
         if after is not None:
-            self._pin_of[uid] = after
+            self._release_of[uid] = after
         if before == after:
             return
         if before is not None:
-            del self._pins[before[0]][uid]
+            del self._releases[before[0]][uid]
             self._changed(before[0])
         if after is not None:
-            self._pins[after[0]][uid] = key
+            self._releases[after[0]][uid] = key
             self._changed(after[0])
 
-    def pinned(self, uid: str) -> str | None:
+    def released_to(self, uid: str) -> str | None:
         """Return the node that is promised to a pod's gang by the pod itself, as no plan speaks for it."""
-        return self._pin_of[uid][0] if uid in self._pin_of else None
+        return self._release_of[uid][0] if uid in self._release_of else None
 
     def promised_to(self, name: str) -> GangKey | None:
-        """Return the gang that a node is promised to: by a plan, or else by the pin of a pod for which none speaks.
+        """Return the gang that a node is promised to: by a plan, or else by the release of a pod for which none speaks.
 
         Of several, which forged plans can bring about, the first.
         """
-        keys = self._promises.get(name) or self._pins.get(name, {}).values()
+        keys = self._promises.get(name) or self._releases.get(name, {}).values()
         return min(keys, default=None)
 
     def host(self, name: str) -> Host | None:

@@ -144,9 +144,9 @@ class Demand:
 def demand_of(pod: Pod) -> Demand:
     """Return what a pod asks of a node.
 
-    The name to which a pod was pinned at its release is no demand of its own, nor is any that a bound pod bears: where
-    that goes is decided, and another pod of its gang may go elsewhere.  So is it with the host that it selects
-    (:func:`extender.gangs.pod_rules.hosts_chosen`).
+    The name to which earlier versions pinned a pod at its release is no demand of its own, nor is any that a bound pod
+    bears: where that goes is decided, and another pod of its gang may go elsewhere.  So is it with the host that it
+    selects (:func:`extender.gangs.pod_rules.hosts_chosen`).
     """
     spec = pod.spec
     return Demand(

@@ -98,7 +98,6 @@ def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> Gan
         gpus=gpus,
         given_up=maker is not None and completion is not None and maker.has_failed(completion),
         ended=maker.ended if by_job and maker is not None else (),
-        bears=None if maker is None else maker.bears,
         stalls="" if maker is None else maker.one_by_one,
         problem=problem,
     )
@@ -307,6 +306,8 @@ def index_of(pod: Pod) -> tuple[int, ...] | None:
     if d.RAY_REPLICA in labels:
         group, host = _ordinal(labels.get(d.RAY_GROUP, "")), labels.get(d.RAY_HOST, "0")
         return (1, group, _number(pod, d.RAY_REPLICA, labels[d.RAY_REPLICA]), _number(pod, d.RAY_HOST, host))
+    if d.GROVE_INDEX in labels:
+        return (_ordinal(labels.get(d.GROVE_CLIQUE, "")), _number(pod, d.GROVE_INDEX, labels[d.GROVE_INDEX]))
     for key in (completion, d.KUEUE_INDEX, d.POD_INDEX):
         if (text := labels.get(key, annotations.get(key))) is not None:
             return (_number(pod, key, text),)

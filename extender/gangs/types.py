@@ -92,7 +92,6 @@ class GangMember:
     gpus: int = 0  # that the pod asks for; of no meaning where that is a problem
     given_up: bool = False  # whether its controller makes no pod of its index any more, as too many failed
     ended: tuple[range, ...] = ()  # indices of which its controller makes no pod any more; empty where RANK numbers it
-    bears: int | None = None  # pods that its controller may lose before it gives up; None = any number, or not known
     # why its controller makes no pod before others have started, and what to set; empty = it makes all
     stalls: str = ""
     problem: InvalidGang | None = None  # what is wrong with this pod's labels or annotations

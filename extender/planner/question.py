@@ -324,7 +324,7 @@ def _drawn(
             drawn[row] += watts
 
     for uid, pod in state.pods.items():
-        node = pod.node or state.fleet.pinned(uid)
+        node = pod.node or state.fleet.released_to(uid)
         if node is not None and not pod.terminal:
             add(state.key_of(pod), node, watts_of(pod))
     for plan in state.plans.values():

@@ -138,7 +138,7 @@ class PlanPhase(StrEnum):
     WAITING = "Waiting"  # pods are missing
     QUEUED = "Queued"  # complete, and no room, or others are before it
     PLANNED = "Planned"  # every rank has a node; the gates are still on
-    RELEASED = "Released"  # gates come off, pods are pinned; the scheduler binds them
+    RELEASED = "Released"  # gates come off; the scheduler binds the pods
     BOUND = "Bound"  # every pod is on its node, or has been
     EXPIRED = "Expired"  # the pods did not bind in time; the nodes are given back and the gang is planned again
     INVALID = "Invalid"  # the pods contradict each other or themselves

@@ -8,12 +8,15 @@ Monitors (NVSentinel, node problem detector and those of the clouds) write node 
 (:mod:`topology.kubernetes.nodes`) for what is broken, and events for what is odd; with a store a condition
 that comes and goes is one flag, and its history stays.  NVSentinel names the reason of all ``<check>IsNotHealthy`` or
 ``<check>IsHealthy``, so that those of monitors of one's own are known as well.
+
+Slurm says of a node that is down or drained why, and who set it so: each of these is a source, ``slurm:USER``.  Of a
+node that is in order again all of them give an all-clear.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -27,6 +30,8 @@ from topology.flag_sources import VERSION
 from topology.flags import FAULTY, HEALTHY, FlagEvent, NodeFlag
 from topology.kubernetes.nodes import NVSENTINEL, WARNED, WATCHED, Watched, time_with_zone
 from topology.kubernetes.objects import NodeEvent, NodeObject, read_items
+from topology.slurm_nodes import OWN_REASON, Use, use_of
+from topology.slurm_snapshot import read_snapshot
 from topology.taints import PREFER_NO_SCHEDULE
 
 _FIX = "restore the file from a copy; its lines are written by `arnold flags` alone"
@@ -118,9 +123,9 @@ class Reports:
     flags: tuple[NodeFlag, ...]  # what it holds against nodes, one flag a node
     healthy: tuple[str, ...]  # nodes that it looks at and holds nothing against
 
-    def findings(self, by: str) -> list[NodeFlag]:
-        """Return the flags, and an all-clear for each healthy node."""
-        return [*self.flags, *(NodeFlag(name, "straggler", HEALTHY, source=by) for name in self.healthy)]
+    def all_clears(self, by: str) -> list[NodeFlag]:
+        """Return an all-clear for each healthy node."""
+        return [NodeFlag(name, "straggler", HEALTHY, source=by) for name in self.healthy]
 
 
 def read_reports(source: Source, *, by: str) -> Reports:
@@ -172,6 +177,44 @@ def read_reports(source: Source, *, by: str) -> Reports:
         )
         flags.append(flag)
     return Reports(len(nodes), tuple(flags), tuple(sorted(looked_at - remarks.keys())))
+
+
+SLURM = "slurm"  # Source of what Slurm says without naming anybody; else the user's name follows it
+
+
+def read_slurm(source: Source) -> Reports:
+    """Return what Slurm holds against nodes in what ``scontrol show nodes`` prints; what we told it is left out.
+
+    :raises InvalidInput: it says no states of nodes.
+    """
+    said = read_snapshot(source, ())
+    if said is None or not said.nodes:
+        fix = "give what `scontrol show nodes --oneliner` prints"
+        raise InvalidInput("says no states of nodes", where=source.name, fix=fix)
+    unusable = [node for node in said.nodes if use_of(node.state) is Use.UNUSABLE]
+    flags = without_ours(node.reason.flag(node.name, "+".join(node.state).lower()) for node in unusable)
+    bad = {node.name for node in unusable}
+    return Reports(len(said.nodes), tuple(flags), tuple(node.name for node in said.nodes if node.name not in bad))
+
+
+def without_ours(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
+    """Return flags without those for which Slurm repeats what Arnold told it."""
+    return [
+        flag for flag in flags if flag.source.partition(":")[0] != SLURM or not flag.evidence.startswith(OWN_REASON)
+    ]
+
+
+def cleared_by_slurm(reports: Reports, held: Iterable[NodeFlag]) -> list[NodeFlag]:
+    """Return an all-clear of each of Slurm's users who holds something against a node that is out of work by another
+    one now, or not at all; of nodes that were not listed none.
+    """
+    now = {(flag.node, flag.source) for flag in reports.flags}
+    listed = {*reports.healthy, *(flag.node for flag in reports.flags)}
+    return [
+        NodeFlag(flag.node, "straggler", HEALTHY, source=flag.source)
+        for flag in held
+        if flag.source.partition(":")[0] == SLURM and flag.node in listed and (flag.node, flag.source) not in now
+    ]
 
 
 def _of_event(event: NodeEvent, by: str) -> NodeFlag | None:

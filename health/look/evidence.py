@@ -76,6 +76,14 @@ class NodeAddress(NamedTuple):
     node: str
 
 
+class GpuName(NamedTuple):
+    """The index of a GPU on its node, and its PCI address."""
+
+    node: str  # or the file that is of it, where its name is not known
+    pci: str
+    gpu: int
+
+
 class Seen(NamedTuple):
     """A rank wrote something into a log, so that its log is there."""
 
@@ -101,6 +109,7 @@ class Whereabouts:
     ranks: int | None = None  # of the job
     seats: dict[int, Seat] = field(default_factory=dict)  # by rank
     names: dict[str, str] = field(default_factory=dict)  # address -> node
+    gpus: dict[tuple[str, str], int] = field(default_factory=dict)  # node, PCI address -> index
     seen: set[int] = field(default_factory=set)
 
     def learn(self, facts: Iterable[object]) -> None:
@@ -110,8 +119,12 @@ class Whereabouts:
             match fact:
                 case Seat():
                     seats.append(fact)
+                    if fact.pci is not None and fact.gpu is not None:
+                        self.gpus[fact.node, fact.pci] = fact.gpu
                 case NodeAddress():
                     self.names[fact.address] = fact.node
+                case GpuName():
+                    self.gpus[fact.node, fact.pci] = fact.gpu
                 case Seen():
                     self.seen.add(fact.rank)
         self.ranks = max((seat.ranks for seat in seats), default=None)
@@ -125,7 +138,9 @@ class Whereabouts:
 
     def placed(self, clue: Clue) -> Clue:
         """Return a clue with what is known of where its rank runs, or which rank runs on its GPU."""
-        node = None if clue.node is None else self.names.get(clue.node, clue.node)
+        node = self.names.get(clue.node, clue.node) if clue.node else None
+        if isinstance(clue.gpu, str):
+            clue = replace(clue, gpu=self.gpus.get((node or clue.file, clue.gpu), clue.gpu))
         if clue.rank is not None:
             seat = self.seats.get(clue.rank)
             if seat is None:
@@ -148,6 +163,7 @@ class TextForm(NamedTuple):
     read: Callable[[TextFile], Iterator[object]]
     judge: Callable[[Sequence[object], Whereabouts], Iterator[object]] | None = None  # what all files together show
     document: bool = False  # whether all lines of a file belong to it, and not those with marks alone
+    sign: re.Pattern[str] | None = None  # stands in one of the lines at least; None = any of its marks is a sign
 
 
 def same_node(one: str, other: str) -> bool:
@@ -175,8 +191,8 @@ class Suspect:
 def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
     """Return one suspect for all clues that can be of one, the surest first.
 
-    Clues of two forms of files that agree are a step surer than either, and what speaks for a suspect takes it a step
-    back: never below possible, as a test that passes does not unsay what was seen.
+    Clues of two forms of files that agree are a step surer than either.  What speaks for a suspect takes it a step back
+    where it is not certain: a test that passes does not unsay what was seen.
     """
     groups: list[list[Clue]] = []
     placed = [case.placed(clue) for clue in clues]
@@ -196,7 +212,8 @@ def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
         whole = Clue("", "possible", "", "", (), node, rank, gpu)
         against = [clue for clue in placed if clue.clears and _of_one(clue, whole)]
         step = ORDER[group[0].sure] - (len({clue.file for clue in group}) > 1 and len({c.kind for c in group}) > 1)
-        sure = LEVELS[min(max(step + bool(against), 0), len(LEVELS) - 1)]
+        step += bool(against) and step > 0
+        sure = LEVELS[min(max(step, 0), len(LEVELS) - 1)]
         suspects.append(Suspect(node, rank, gpu, group[0].kind, sure, group[0].factor, tuple(group), tuple(against)))
     return sorted(
         suspects, key=lambda suspect: (ORDER[suspect.sure], suspect.against[0].of_program, -len(suspect.against))

@@ -1,4 +1,9 @@
-"""Every file of a folder: what it is, what reads it, and whom all of them together suspect."""
+"""Every file of a folder: what it is, what reads it, and whom all of them together suspect.
+
+Text is read line by line, however long it is, by all forms that it holds.  Recordings are told by the readers of the
+detectors' own formats, and all of one format and folder go to the detector together.  What neither knows is called by
+its likeliest name, with the command that exports it in a form that is read.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +16,59 @@ from itertools import chain
 from pathlib import Path
 
 from ground.errors import ArnoldError, InvalidInput
-from ground.files import ByteStream, opened
-from health.look.evidence import Clue, Line, NextStep, Note, Suspect, TextFile, TextForm, Whereabouts, suspects_of
+from ground.files import MAX_LINE, ByteStream, opened
+from health.look.bandwidth_text import BANDWIDTH_TEXT
+from health.look.evidence import (
+    Clue,
+    Line,
+    NextStep,
+    Note,
+    Suspect,
+    TextFile,
+    TextForm,
+    Whereabouts,
+    suspects_of,
+)
+from health.look.framework_reports import FRAMEWORK_REPORTS
 from health.look.job_logs import JOB_LOGS
+from health.look.nccl_text import NCCL_TEXT
 from health.look.node_reports import NODE_REPORTS
+from health.look.recordings import Recordings, detect_in, kind_of_recording
 
-FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NODE_REPORTS)
+FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NCCL_TEXT, *FRAMEWORK_REPORTS, *NODE_REPORTS, *BANDWIDTH_TEXT)
 """All forms of text that are read line by line."""
+
+WORDS = (
+    *(b"NCCL", b"nccl", b"Xid", b"NVRM", b"ank", b"traggler", b"STRAGGLER", b"Etpt", b":\n", b":\r\n"),
+    *(b"srun", b"mpirun", b"Root Cause", b"exitcode", b"host ", b"time "),
+)
+"""Of which each line of a log's forms has one: most lines of a large log have none, and are not looked at twice."""
 
 MOST_FILES = 20_000  # Of a folder: more than a log, a dump and a profile of each of 5,000 ranks
 MOST_KEPT = 10_000  # Lines of one form of one file that are kept of its beginning, and as many of its end
-LONGEST = 4_000  # Bytes of a line that are looked at
+LONGEST = 4_000  # Bytes of a line of a log that are looked at
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _NODE = re.compile(r"(?:^|[-_.@])((?:node|host|nid|worker|dgx|hgx|cn)-?[a-z]*\d[\w-]*?)(?=[_.@]|$)", re.IGNORECASE)
 """Names of nodes in names of files: a name of another kind, such as that of a case or an Xid, is none."""
+
+STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
+    (
+        re.compile(rb"\A\x80[\x02-\x05]"),
+        "a pickle, such as a Flight Recorder dump",
+        "JSON where it was written: arnold health collectives --converter > flight_recorder_to_json.py",
+    ),
+    (re.compile(rb"<nvidia_smi_log>"), "XML of nvidia-smi", "text: nvidia-smi -q"),
+    (
+        re.compile(rb"Driver Version:.*CUDA Version|\| +NVIDIA-SMI "),
+        "the overview of nvidia-smi",
+        "text: nvidia-smi -q",
+    ),
+    (re.compile(rb"nsys-rep|NSight", re.IGNORECASE), "a report of Nsight Systems", "a profile of torch.profiler"),
+    (re.compile(rb"\A(?:PK\x03\x04|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd)"), "an archive", "its files"),
+    (re.compile(rb"NodeGUID|PortGUID|\bmlx5_"), "text about InfiniBand", "counters: ibqueryerrors"),
+    (re.compile(rb"Thread 0x|#0  0x"), "stacks of gdb or faulthandler", "py-spy dump --pid PID > rank-N.txt"),
+)
+"""What is known and not read: what it looks like, and what to give instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +95,31 @@ def look_at_folder(folder: str) -> FolderLook:
 
     :raises InvalidInput: it is no folder, or has no file, or more than can be looked at.
     """
-    files, facts = [], defaultdict[str, list[object]](list)
+    files = dict[str, LookedAt]()
+    facts = defaultdict[str, list[object]](list)
+    recordings = Recordings()
     for path, name in _files(folder):
-        looked, found = _read_text(path, name)
-        files.append(looked)
+        files[name], found = _read(path, name, recordings)
         for kind, items in found.items():
             facts[kind] += items
-    case = Whereabouts()
-    case.learn(chain.from_iterable(facts.values()))
+    for name, kind, note, said in detect_in(recordings):
+        known = files.get(name)
+        kinds = [known.kind, kind] if known is not None and known.read else [kind]
+        notes = filter(None, (known.note if known is not None and known.read else "", note))
+        files[name] = LookedAt(name, ", ".join(dict.fromkeys(kinds)), read=said is not None, note="; ".join(notes))
+        facts[kind] += said or ()
+    known_of = Whereabouts()
+    known_of.learn(chain.from_iterable(facts.values()))
     clues, wanted = list[Clue](), dict[str, None]()
-    for form in FORMS:
-        items = facts[form.kind]
-        for item in chain(items, form.judge(items, case) if form.judge else ()):
-            match item:
-                case Clue():
-                    clues.append(item)
-                case NextStep():
-                    wanted[item.words] = None
-    return FolderLook(tuple(files), tuple(suspects_of(clues, case)), tuple(wanted))
+    judged = (form.judge(facts[form.kind], known_of) for form in FORMS if form.judge and facts[form.kind])
+    for item in chain(chain.from_iterable(facts.values()), chain.from_iterable(judged)):
+        match item:
+            case Clue():
+                clues.append(item)
+            case NextStep():
+                wanted[item.words] = None
+    suspects = suspects_of(clues, known_of)
+    return FolderLook(tuple(files.values()), tuple(suspects), tuple(wanted))
 
 
 def _files(folder: str) -> Iterator[tuple[Path, str]]:
@@ -90,35 +141,61 @@ def _files(folder: str) -> Iterator[tuple[Path, str]]:
         yield path, str(path.relative_to(root))
 
 
-def _read_text(path: Path, name: str) -> tuple[LookedAt, dict[str, list[object]]]:
-    """Read a file as lines of all forms that it holds."""
-    kept: dict[str, tuple[list[Line], deque[Line]]] = {}
-    note = ""
+def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict[str, list[object]]]:
+    """Read a file as text of all forms that it holds, and put it to the recordings where it is one."""
+    if not path.is_file():
+        return LookedAt(name, "no file", read=False), {}
+    if path.suffix.lower() == ".md" or path.stem.lower() in ("readme", "license", "notice"):
+        return LookedAt(name, "documentation", read=False), {}
     try:
-        if not path.is_file():
-            return LookedAt(name, "no file", read=False), {}
         with opened(path) as (_, raw):
             stream = ByteStream(name, raw)
-            documents = [form for form in FORMS if form.document and form.marks.search(_decoded(stream.head))]
-            for number, data in stream.raw_lines(LONGEST):
-                text = _STYLE.sub("", data.decode("utf-8", errors="replace")).rstrip()
-                for form in documents or FORMS:
-                    if documents or (not form.document and form.marks.search(text)):
-                        first, last = kept.setdefault(form.kind, ([], deque(maxlen=MOST_KEPT)))
-                        (first if len(first) < MOST_KEPT else last).append(Line(number, text))
-            if stream.damaged:
-                note = "cut off or damaged: what came before was read"
+            kind, is_text = kind_of_recording(stream, path, name, recordings)
+            kept = _lines_of(stream) if is_text else {}
+            head, damaged = stream.head, stream.damaged
     except ArnoldError as error:
         return LookedAt(name, "unknown", read=False, note=error.message), {}
-    found: dict[str, list[object]] = {}
+    found = {}
     for form in FORMS:
-        if form.kind in kept:
-            lines = list(chain(*kept[form.kind]))
+        lines = kept.get(form.kind)
+        if lines and (form.sign is None or any(form.sign.search(line.text) for line in lines)):
             found[form.kind] = list(form.read(TextFile(name, lines, node_in(name))))
-    notes = [note, *(item.words for items in found.values() for item in items if isinstance(item, Note))]
-    if found:
-        return LookedAt(name, ", ".join(found), read=True, note="; ".join(filter(None, notes))), found
-    return LookedAt(name, "unknown", read=False, note="; ".join(filter(None, (note, "no form that is known")))), {}
+    notes = [item.words for items in found.values() for item in items if isinstance(item, Note)]
+    notes += ["cut off or damaged: what came before was read"] if damaged else []
+    if found or kind:
+        return LookedAt(name, ", ".join(found) or kind, read=bool(found), note="; ".join(notes)), found
+    for looks, what, instead in STRANGERS:
+        if looks.search(head):
+            note = f"this looks like {what}; not read; export it as {instead}"
+            return LookedAt(name, "unknown", read=False, note=note), {}
+    empty, binary = not head.strip(), b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    what = "empty" if empty else "binary" if binary else "unknown"
+    note = "" if empty else "not read: no form of text or recording that is known; arnold formats lists them"
+    return LookedAt(name, what, read=False, note="; ".join(filter(None, (note, *notes)))), {}
+
+
+def _lines_of(stream: ByteStream) -> dict[str, list[Line]]:
+    """Return the lines of each form in a text: of a long one the first and the last of them."""
+    encoding = "utf-16" if stream.head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
+    begins = stream.head.decode(encoding, errors="replace").removeprefix("\ufeff")
+    documents = [form for form in FORMS if form.document and form.marks.search(begins)]
+    logs = [form for form in FORMS if not form.document]
+    if encoding == "utf-16":
+        decoded = stream.content().getvalue().decode(encoding, errors="replace")
+        rows: Iterator[tuple[int, bytes]] = ((k, row.encode()) for k, row in enumerate(decoded.splitlines(True), 1))
+    else:
+        rows = stream.raw_lines(MAX_LINE if documents else LONGEST)
+    kept: dict[str, tuple[list[Line], deque[Line]]] = {}
+    for number, data in rows:
+        of_log = any(word in data for word in WORDS)
+        if not documents and not of_log:
+            continue
+        text = _STYLE.sub("", data.decode("utf-8", errors="replace")).rstrip().removeprefix("\ufeff")
+        of_line = [form for form in logs if form.marks.search(text[:LONGEST])] if of_log else []
+        for form in (*documents, *of_line):
+            first, last = kept.setdefault(form.kind, ([], deque(maxlen=MOST_KEPT)))
+            (first if len(first) < MOST_KEPT else last).append(Line(number, text))
+    return {kind: [*first, *last] for kind, (first, last) in kept.items()}
 
 
 def node_in(name: str) -> str | None:
@@ -128,7 +205,3 @@ def node_in(name: str) -> str | None:
         if len(found) == 1:
             return found.pop()
     return None
-
-
-def _decoded(head: bytes) -> str:
-    return head.decode("utf-8", errors="replace")

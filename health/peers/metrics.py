@@ -81,6 +81,11 @@ def is_work(name: str) -> bool:
     return _WORK.search(name) is not None
 
 
+def tells_pace(name: str) -> bool:
+    """Return whether a metric falls as the work of a GPU slows down: its work, or its clock."""
+    return is_work(name) or name == "gpu_sm_clock"
+
+
 def tells_idleness(name: str) -> bool:
     """Return whether a metric tells for all others that a machine does not train: that of its GPUs."""
     return is_work(name) and metric_of(name).idle is not None

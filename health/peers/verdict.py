@@ -14,7 +14,7 @@ import numpy as np
 from ground.errors import few
 from ground.quantities import number, plural
 from ground.records import JsonRecord
-from health.peers.metrics import counts_errors, is_code, is_step_time, metric_of
+from health.peers.metrics import MISSING, counts_errors, is_code, is_step_time, metric_of, tells_pace
 from health.peers.streams import MetricRecording, Samples
 from topology.flags import FAULTY, PROGRAM_XIDS, WARNING, NodeFlag
 
@@ -28,6 +28,7 @@ CANNOT_TELL: tuple[Doubt, ...] = (
     "role",
 )  # Doubts that leave it open whether a machine is at fault
 COARSE = 5.0  # Seconds between samples from which on a note says that they are far apart
+SLOWEST = 4.0  # Factor from which on a machine hardly works: those that train are 3.04 times slower (arXiv 2505.05713)
 MOST_EVIDENCE = 3  # Most metrics that a flag names
 MOST_STRETCHES = 5  # Most machines that are listed for a metric
 
@@ -201,6 +202,19 @@ def clock(seconds: float, absolute: bool) -> str:
 def instant(seconds: float) -> datetime:
     """Return seconds since 1970 as an instant."""
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def priced(flag: NodeFlag, verdict: PeersVerdict) -> NodeFlag:
+    """Return a flag as the price of a slow machine, where the verdict says how much slower its GPUs work than others.
+
+    One with errors of hardware, or with a part that sends nothing, stays as it is, and one that hardly works at all.
+    """
+    alerts = [(seen.metric, alert) for seen in verdict.metrics for alert in seen.alerts if alert.machine == flag.node]
+    slower = [alert.peers / alert.own for name, alert in alerts if tells_pace(name) and 0.0 < alert.own < alert.peers]
+    pace = max(slower, default=FAULTY)
+    if flag.kind != "faulty" or flag.hardware or pace > SLOWEST or any(name == MISSING for name, _ in alerts):
+        return flag
+    return replace(flag, kind="degraded", slowdown=round(pace, 3))
 
 
 def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers: int) -> NodeFlag:

@@ -183,15 +183,7 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     for file in files:
         try:
             processes = parse_dump(read_source(file, max_bytes=MAX_DUMP_BYTES))
-            # the rank stands in the name, after the word rank, or is the only number
-            numbers = {
-                int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10
-            }
-            if len(numbers) != 1:
-                problem = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
-                fix = "name each dump after its rank: rank-0.txt, rank-1.txt, ..."
-                raise InvalidInput(problem, where=str(file), fix=fix)
-            rank = numbers.pop()
+            rank = rank_in(file)
             if rank >= ranks:
                 problem = f"rank {rank} is not one of the job's {ranks:,} ranks"
                 fix = "give the job that the dumps are of; ranks are global and begin at 0"
@@ -214,6 +206,20 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
         problem = f"no stack dump: {reason}"
         raise InvalidInput(problem, where=", ".join(paths)[:200], fix="give a file for each rank: rank-0.txt, ...")
     return Dumps({rank: tuple(by_rank[rank]) for rank in sorted(by_rank)}, tuple(dropped))
+
+
+def rank_in(file: Path) -> int:
+    """Return the rank that stands in the name of a file, after the word rank, or as its only number.
+
+    :raises InvalidInput: it says none, or several.
+    """
+    found = _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9]
+    numbers = {int(number) for number in found if len(number) < 10}
+    if len(numbers) != 1:
+        problem = f"the name says no rank: {'no number' if not numbers else 'more than one number'}"
+        fix = "name each dump after its rank: rank-0.txt, rank-1.txt, ..."
+        raise InvalidInput(problem, where=str(file), fix=fix)
+    return numbers.pop()
 
 
 def parse_dump(source: Source) -> tuple[Process, ...]:

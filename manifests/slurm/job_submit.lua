@@ -7,7 +7,8 @@ function slurm_job_submit(job, partitions, uid)
   local grid, rest = (job.comment or ""):match("^%s*arnold:%s*([^;]*)(.*)$")
   if grid == nil or grid:find("^refused") or (job.req_nodes or "") ~= "" then return slurm.SUCCESS end
   local now, begin = os.time(), tonumber(job.begin_time) or 0
-  if begin > now and not grid:find("begin=") then
+  if begin > now and grid:find("begin=") then return slurm.SUCCESS end -- written by `arnold slurm submit`
+  if begin > now then
     job.comment = string.format("arnold: %s,begin=%d%s", (grid:gsub("%s+$", "")), begin, rest)
   end
   job.begin_time = math.max(begin, now) + WAIT

@@ -19,6 +19,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.dispatch import Candidate, Dispatch
 from scheduler.queue.policy import ClusterState, Keep, QueuedJob, QueuePolicy
 from scheduler.queue.priority import PriorityAge
+from topology.cluster import BoolArray
 from topology.flags import NodeFlag
 
 K = TypeVar("K", bound=Hashable)
@@ -43,7 +44,7 @@ class LivePass:
             self._dispatch.backlog.leave(self._waiting.pop(key))
         for key, job in waiting.items():
             before = self._waiting.get(key)
-            if job == before or key in self._asked:
+            if job is before or job == before or key in self._asked:
                 continue
             if before is not None:
                 self._dispatch.backlog.leave(before)
@@ -112,12 +113,12 @@ def plan_waiting(live: LiveCluster[K], policy: QueuePolicy, limits: Limits) -> N
     turns = LivePass(policy)
     while (candidate := turns.next(live.waiting(), cluster := live.state)) is not None:
         job, outcome = candidate.job, None
-        key = cast("K", job.key)
-        could_have = int(np.count_nonzero(cluster.usable(job)))
+        key, usable = cast("K", job.key), cluster.usable(job)
+        could_have = int(np.count_nonzero(usable))
         why = f"it needs {job.nodes} nodes, and could have {could_have} if all were free"
         try:
             if could_have >= job.nodes:
-                outcome, why = _placed(live, key, candidate, limits)
+                outcome, why = _placed(live, key, candidate, limits, usable=usable)
         except ArnoldError as error:  # what it asks is not understood: it is in nobody's way
             could_have, why = 0, error.message
         if outcome is None:
@@ -127,15 +128,17 @@ def plan_waiting(live: LiveCluster[K], policy: QueuePolicy, limits: Limits) -> N
 
 
 def _placed(
-    live: LiveCluster[K], key: K, candidate: Candidate[QueuedJob], limits: Limits
+    live: LiveCluster[K], key: K, candidate: Candidate[QueuedJob], limits: Limits, *, usable: BoolArray
 ) -> tuple[Outcome | None, str]:
     """Promise a job its nodes by the first offer that has room; else return why it has none."""
-    free, why = 0, ""
+    free, why, units = 0, "", live.state.free
     for keep in candidate.offers:
-        instance = live.free_for(key, keep)
-        free = int(np.count_nonzero(instance.usable))
+        # most have no room, which takes no tree to see
+        left = units if keep is None else units - keep
+        free = int(np.count_nonzero(usable & (left >= candidate.job.gpus)))
         if free < candidate.job.nodes:
             continue
+        instance = live.free_for(key, keep)
         outcome = run(ALGORITHMS.load("exact"), instance.cluster, instance.job, limits)
         if outcome.evaluation is not None and outcome.proposal.nodes is not None:
             cells = instance.settled(outcome).job.grid.cell_of_rank

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from tests.e2e.harness.arnold import running
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, lose, make_real
@@ -101,26 +103,34 @@ def test_node_dies_before_its_pod_is_there(arnold_plane: ControlPlane, namespace
         assert moved == [7]
 
 
-def test_strangers_take_promised_nodes(arnold_plane: ControlPlane, namespace: str) -> None:
-    """Pods of another scheduler come to nodes that pods are pinned to: these are made anew and bound elsewhere, no
-    other rank moves, and the Job, which would fail at the first failure, sees none.
+@pytest.mark.parametrize("bare", [False, True], ids=["job", "bare pods"])
+def test_two_thirds_of_the_nodes_are_lost_before_the_binding(
+    arnold_plane: ControlPlane, namespace: str, *, bare: bool
+) -> None:
+    """Of twelve nodes four are gone and four have pods of another scheduler: these eight ranks move, and their pods
+    with them, be they of a Job that would fail at the first failure or such that nobody would make anew.
     """
     plane = arnold_plane
     cluster = _cluster(plane)
     with running(plane, levels=level_labels(cluster)) as arnold, guarded(plane):
         arnold.scheduler.kill()
-        job = indexed_job("llm", namespace, size=24, parallelism="tp=8,pp=2,dp=12", patient=True)
-        plane.admin.create(job)
+        degrees = "tp=8,pp=2,dp=6"
+        job = indexed_job("llm", namespace, size=12, parallelism=degrees)
+        job["spec"]["backoffLimit"] = 0
+        plane.admin.create_all(gang("llm", namespace, size=12, parallelism=degrees) if bare else [job])
         before = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Released"), "the gang to be released")
-        taken = before.nodes[4:9]
-        plane.admin.create_all([pod(f"stranger-{i}", namespace, node=node) for i, node in enumerate(taken)])
+        uids = {thing["metadata"]["uid"] for thing in plane.admin.all("pods", namespace)}
+        for name in before.nodes[:4]:
+            plane.admin.delete("nodes", name)
+        plane.admin.create_all([pod(f"stranger-{name}", "default", node=name) for name in before.nodes[4:8]])
         arnold.scheduler.start()
-        after = wait_until(
-            lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "all 24 pods on nodes", seconds=120.0
-        )
-        assert [rank for rank in range(24) if before.nodes[rank] != after.nodes[rank]] == [4, 5, 6, 7, 8]
-        status = plane.admin.get("jobs", "llm", namespace)["status"]
-        assert (status.get("failed", 0), status.get("conditions", [])) == (0, [])
+        after = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "all 12 pods on nodes")
+        assert [rank for rank in range(12) if before.nodes[rank] != after.nodes[rank]] == [*range(8)]
+        assert {thing["metadata"]["uid"] for thing in plane.admin.all("pods", namespace)} == uids
+        assert sorted(bound(plane.admin, namespace).values()) == sorted(after.nodes)
+        if not bare:
+            status = plane.admin.get("jobs", "llm", namespace)["status"]
+            assert (status.get("failed", 0), status.get("conditions", [])) == (0, [])
 
 
 def test_a_plan_is_lost_while_another_gang_waits_for_its_nodes(arnold_plane: ControlPlane, namespace: str) -> None:

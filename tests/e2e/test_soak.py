@@ -29,7 +29,7 @@ SUCCEEDED = 0.5
 WAITED_FOR = 0.7
 """Share of the programs that are ready before the next thing happens; the others may be killed while they start."""
 UNUSED = 60.0
-"""Seconds that a promised node may be unused, and a released pod be pinned to a node that its gang has not."""
+"""Seconds that a promised node may be unused, and a released pod wait for a node that its gang has not."""
 QUICKLY = ("--bind-timeout=20", "--lost-after=2", "--preemption=on", "--preemptions-per-hour=1000")
 """So that nodes are given up, and gangs that cannot be bound let go, while the test looks."""
 

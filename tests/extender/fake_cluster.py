@@ -23,7 +23,6 @@ from extender.cluster_api.client import (
     Gone,
     LongAnswer,
     NotFound,
-    PatchFailed,
     PatchKind,
     Resource,
 )
@@ -155,20 +154,16 @@ class FakeCluster:
         self,
         resource: Resource,
         name: str,
-        change: list[Document] | Document,
+        change: Document,
         *,
         kind: PatchKind,
         namespace: str = "",
         subresource: str = "",
     ) -> bytes:
-        """A JSON patch or a merge patch, all or nothing."""
+        """A merge patch, all or nothing."""
         self._ask("patch", resource, name)
         before = self._find(resource, name, namespace)
-        if isinstance(change, list):
-            after = patched(before, change)
-        else:
-            after = copy.deepcopy(before)
-            _merge(after, change)
+        after = merged(before, change)
         self._store(resource, (namespace, name), after, "MODIFIED")
         return _bytes(after)
 
@@ -268,45 +263,17 @@ def _bytes(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def patched(document: Document, operations: list[Document]) -> Document:
-    """A copy of an object after a JSON patch (RFC 6902), all of it or nothing.
+def merged(document: Document, change: Document) -> Document:
+    """A copy of an object after a merge patch (RFC 7386), all of it or nothing.
 
-    :raises PatchFailed: a test does not hold, or a place is not there.
+    :raises Conflict: it is another object, or another version of it.
     """
-    after = copy.deepcopy(document)
-    for operation in operations:
-        _operate(after, operation)
+    after, known = copy.deepcopy(document), change["metadata"]
+    for field in ("uid", "resourceVersion"):
+        if known.get(field, there := after["metadata"].get(field)) != there:
+            raise Conflict(f"{field} is {there!r}", status=409, reason="Conflict")
+    _merge(after, change)
     return after
-
-
-def _operate(document: Document, operation: Document) -> None:
-    """One operation of a JSON patch (RFC 6902): test, add, replace, remove."""
-    *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"][1:].split("/")]
-    place: Any = document
-    try:
-        for part in parents:
-            place = place[int(part)] if isinstance(place, list) else place[part]
-        if isinstance(place, list):
-            index = len(place) if last == "-" else int(last)
-            if operation["op"] == "add":
-                place.insert(index, copy.deepcopy(operation["value"]))
-                return
-            here, at = place[index], index
-        else:
-            if operation["op"] == "add":
-                place[last] = copy.deepcopy(operation["value"])
-                return
-            here, at = place[last], last
-    except (KeyError, IndexError, TypeError) as error:
-        raise PatchFailed(f"no {operation['path']}", status=422, reason="Invalid") from error
-    if operation["op"] == "test":
-        if here != operation["value"]:
-            raise PatchFailed(f"{operation['path']} is {here!r}", status=422, reason="Invalid")
-    elif operation["op"] == "replace":
-        place[at] = copy.deepcopy(operation["value"])
-    else:
-        assert operation["op"] == "remove"
-        del place[at]
 
 
 def _merge(target: Document, change: Document) -> None:

@@ -21,7 +21,7 @@ from tests.manifests.rendering import MANIFESTS, SYSTEM, pick, pod_template, ren
 
 HELM = ("helm.sh/helm/v3/cmd/helm", "v3.22.0")
 HASHED = re.compile(
-    r"\b(arnold-(?:extender-settings|scheduler-config|certificates-script))-[a-z0-9]{10}\b|\b(arnold-certificates)-1\b"
+    r"\b(arnold-(?:extender-settings|watch-settings|scheduler-config|certificates-script))-[a-z0-9]{10}\b|\b(arnold-certificates)-1\b"
 )
 """Names to which kustomize adds a hash, so that a change rolls the Deployments (the chart has a checksum for that), and
 the one to which the chart adds the number of the release.
@@ -84,9 +84,10 @@ def _without_hash(text: str) -> str:
         ({}, "1.33.0", ["before-1.36"]),
         ({"allGpuPods": True, "wholeNodePods": True}, "1.37.0", ["all-gpu-pods", "whole-node-pods"]),
         ({"monitoring": True}, "1.36.3", ["monitoring"]),
+        ({"watch": {"enabled": True}}, "1.36.3", ["health"]),
         ({"preemption": True}, "1.36.3", ["preemption"]),
     ],
-    ids=["plain", "before 1.36", "pods", "monitoring", "preemption"],
+    ids=["plain", "before 1.36", "pods", "monitoring", "health", "preemption"],
 )
 def test_chart_is_the_kustomization(
     chart_for_plane: Chart, tmp_path: Path, values: dict[str, Any], server: str, components: list[str]

@@ -152,7 +152,7 @@ MARK = {RELEASED: "0123456789abcdef0123456789abcdef"}
 
 def test_the_mark_of_a_release_cannot_be_forged(owner: Client) -> None:
     """Not with a new pod, not on one that is there, not with its status, and not with a binding in either place."""
-    refused = "leave it out"
+    refused = "leave them out"
     with pytest.raises(ApiError, match=refused):
         owner.create(pod("forged", labels=MARK))
     owner.create(pod("honest"))
@@ -183,7 +183,7 @@ def test_a_marked_pod_lives_as_any_other(owner: Client, accounts: Accounts) -> N
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     owner.request("PATCH", f"{where}/status", {"status": ready}, content_type=STRATEGIC)
     for value in (None, "false"):
-        with pytest.raises(ApiError, match="leave it out"):
+        with pytest.raises(ApiError, match="leave them out"):
             owner.request("PATCH", where, {"metadata": {"labels": {RELEASED: value}}}, content_type=STRATEGIC)
     assert owner.get("pods", "marked", TEAM)["metadata"]["labels"] == {"team": "b", **MARK}
     target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}

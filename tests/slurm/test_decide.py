@@ -54,11 +54,12 @@ def test_a_short_job_passes_where_it_delays_nobody() -> None:
 
 
 def test_a_wait_is_prolonged_when_its_end_is_near() -> None:
-    """One call for all whose begin is within two minutes; those behind wait as they are."""
+    """Two minutes before the first begin all that wait are prolonged in one call; before that none is."""
     full = running(9, "n[01-08]")
-    decision = decided(looked(full, job(1, begin=NOW + 119), job(2, begin=NOW + 121), job(3, begin=NOW + 5)))
+    decision = decided(looked(full, job(1, begin=NOW + 119), job(2, begin=NOW + 300), job(3, comment="")))
     (update,) = decision.updates
-    assert (update.jobs, update.fields) == (("1", "3"), {"StartTime": f"uts{NOW + WAIT:.0f}"})
+    assert (update.jobs, update.fields) == (("1", "2"), {"StartTime": f"uts{NOW + WAIT:.0f}"})
+    assert decided(looked(full, job(1, begin=NOW + 121))).updates == ()
 
 
 @pytest.mark.parametrize(

@@ -366,8 +366,9 @@ def test_why_a_node_is_drained() -> None:
     text = NODES.replace(
         "State=IDLE", "State=IDLE+DRAIN Reason=NHC: GPU 3 ECC State=IDLE [root@2026-11-28T11:00:00]", 1
     )
-    flags = loaded(text).cluster.flags
-    assert [flag.evidence for flag in flags.values()] == ["Slurm: idle+drain, NHC: GPU 3 ECC State=IDLE [root]"]
+    (flag,) = loaded(text).cluster.flags.values()
+    assert (flag.evidence, flag.source) == ("NHC: GPU 3 ECC State=IDLE", "slurm:root")
+    assert (flag.since, flag.needs_repair) == (datetime(2026, 11, 28, 11).astimezone(), True)
 
 
 YAML = """\

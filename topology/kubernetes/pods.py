@@ -80,7 +80,9 @@ class Volume(Object, frozen=True):
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
-"""Label: the pod was pinned to its node by the plan of a gang, whose hash is the value; kept for the extender."""
+"""Label: the pod was released to a node by the plan of a gang, whose hash is the value; kept for the extender."""
+NODE = "arnold.dev/node"
+"""Annotation of a pod with that label: the node that the plan gives to it now; kept for the extender."""
 
 
 class Resources(Object, frozen=True):
@@ -283,7 +285,7 @@ class Pod(NamedObject, frozen=True):
 
     @property
     def pin(self) -> str | None:
-        """The only node that its affinity admits by name, as a release writes it for the gate; ``None`` = no such."""
+        """The only node that its affinity admits by name; ``None`` = no such."""
         nodes = self.spec.affinity.node_affinity if self.spec.affinity else None
         if nodes is None or nodes.required is None:
             return None
@@ -293,8 +295,16 @@ class Pod(NamedObject, frozen=True):
 
     @property
     def released(self) -> bool:
-        """Whether it bears the mark of a release: its pin is that of a plan, and not its writer's."""
+        """Whether it bears the mark of a release."""
         return RELEASED in self.labels
+
+    @property
+    def released_to(self) -> str | None:
+        """The node that a plan gave to it when it was released, or moved since; ``None`` = it was not released.
+
+        Releases of versions before wrote it as a pin.
+        """
+        return self.annotations.get(NODE, self.pin) if self.released else None
 
     @property
     def terminal(self) -> bool:

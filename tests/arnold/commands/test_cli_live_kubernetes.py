@@ -16,7 +16,7 @@ from extender.objects import decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Job, Parallelism
 from tests.allocation_objects import claim_json, claiming, request, slice_json
-from tests.extender.fake_cluster import FakeCluster, patched, stand_in, unreachable
+from tests.extender.fake_cluster import FakeCluster, merged, stand_in, unreachable
 from tests.extender.things import MINIPOD, NOW, RACK, key, member_json, node_json, pod_json, uid
 from tests.facts import says
 
@@ -161,7 +161,7 @@ def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(api: FakeCluster
     mark = release_mark(key("g"), 3)
     for rank, node in enumerate(("n00", "n10")):
         gated = member_json("g", rank, 3)
-        api.put(PODS, patched(gated, release_patch(decode_pod(gated), node, mark)))
+        api.put(PODS, merged(gated, release_patch(decode_pod(gated), node, mark)))
     plan = GangPlan(key("g"), PlanPhase.WAITING)
     api.put(GANGPLANS, encode_plan(plan))
     assert {cell["node"] for cell in placed(arnold, job)["assignment"]} == {"n20", "n21", "n22"}

@@ -158,6 +158,8 @@ ON_SNAPSHOT = {
     "topology validate": "",
     "snapshot": "",
     "health backups": "--placement placed.json",
+    "health pairs plan": "",
+    "health pairs read": "pairs.csv",
     "flags record": "--store store.db --yes",
     "simulate": "--trace jobs.csv",
     "report": "--trace sacct.txt",
@@ -167,7 +169,7 @@ ON_SNAPSHOT = {
     "capacity grow": "--draws 10 --days 1 --quarters 1",
     "capacity power": "--grid 8x1x2 --draws 10",
 }
-"""Commands with a cluster, and what else they are asked."""
+"""Commands with a cluster, and what else they are asked; `watch` asks a live one alone."""
 
 
 def test_every_command_with_a_cluster_takes_a_snapshot(
@@ -180,13 +182,14 @@ def test_every_command_with_a_cluster_takes_a_snapshot(
         for param in command.params
         if "--cluster" in param.opts or param.opts == ["cluster"]
     }
-    assert reading == {*ON_SNAPSHOT}
+    assert reading - {"watch"} == {*ON_SNAPSHOT}
     monkeypatch.chdir(tmp_path)
     day = "2026-11-28T"
     texts = {
         "eight.csv": "node,pod,rack,gpus\n" + "".join(f"n{i},p{i // 4},r{i // 2},8\n" for i in range(8)),
         "running.yaml": 'jobs: [{name: a, nodes: "n[0-1]", parallelism: {tp: 8}}]\n',
         "job.yaml": "parallelism: {tp: 8, dp: 2}\n",
+        "pairs.csv": "node_a,node_b,busbw_gbs\n" + "".join(f"n{i},n{i + 4},380\n" for i in range(4)),
         "jobs.csv": "job_id,submit_time,duration,gpus\na,0,60,8\n",
         "sacct.txt": "JobID|Submit|Start|End|State|NNodes|AllocTRES|NodeList\n"
         f"1|{day}00:00:00|{day}00:00:00|{day}05:00:00|COMPLETED|2|gres/gpu=16|n[0-1]\n",

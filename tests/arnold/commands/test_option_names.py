@@ -32,6 +32,7 @@ OF_THE_COMMAND = {
 """Options whose help differs from command to command, and why."""
 
 OF_TWO_KINDS = {
+    "--cluster": "a watch writes to a live Kubernetes, all others read a cluster of any form",
     "--grid": "a study has shapes of jobs, a job on Slurm its degrees of parallelism",
     "--from": "profiles are of any package, flags of a few tools",
     "--nodes": "a job that runs has names of nodes, a capacity question numbers of them",

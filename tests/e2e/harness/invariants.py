@@ -64,7 +64,7 @@ def half_placed(client: Client) -> list[str]:
 
 
 def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[str]:
-    """Released pods on no node whose gang does not have the node that they are pinned to.
+    """Released pods on no node whose gang does not have the node that they were released to.
 
     A plan that has nodes has theirs.  Without one it is in the plan of no other gang, until one gives it back.
     """
@@ -72,13 +72,13 @@ def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[
     holder = {node: (plan.namespace, plan.name) for plan in plans for node in plan.promised}
     lines = []
     for pod in _on_their_way(pods):
-        key, node = _gang_of(pod), _pin(pod)
+        key, node = _gang_of(pod), _node(pod)
         plan = of_gang.get(key)
         if holder.get(node) == key or (plan is not None and not plan.holding and plan.gave_back):
             continue
         if (plan is not None and plan.holding) or node in holder:
             other = "/".join(holder[node]) if node in holder else "nobody"
-            lines.append(f"{'/'.join(key)}: {_named(pod)} is pinned to {node}, which {other} has")
+            lines.append(f"{'/'.join(key)}: {_named(pod)} was released to {node}, which {other} has")
     return lines
 
 
@@ -97,7 +97,8 @@ def unused(nodes: Sequence[Object], pods: Sequence[Object], plans: Sequence[Gang
         if uid in there
     }
     silent = {(plan.namespace, plan.name) for plan in plans if plan.holding or plan.gave_back}
-    promised |= {(*_gang_of(pod), _pin(pod)): _named(pod) for pod in _on_their_way(pods) if _gang_of(pod) not in silent}
+    on_their_way = (pod for pod in _on_their_way(pods) if _gang_of(pod) not in silent)
+    promised |= {(*_gang_of(pod), _node(pod)): _named(pod) for pod in on_their_way}
     return [
         f"{space}/{name}: {node} is promised for {pod}, which is not on it"
         for (space, name, node), pod in promised.items()
@@ -123,10 +124,9 @@ def _on_their_way(pods: Sequence[Object]) -> list[Object]:
     return [pod for pod in released if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]]
 
 
-def _pin(pod: Object) -> str:
-    """The node to which a release has pinned a pod."""
-    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    node: str = required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
+def _node(pod: Object) -> str:
+    """The node that a pod was released to."""
+    node: str = pod["metadata"]["annotations"]["arnold.dev/node"]
     return node
 
 
@@ -163,7 +163,7 @@ class Lookout:
 
     A look that the API server does not answer, as it is away or without its store, is none.
 
-    :param patience: seconds that a released pod may be pinned to a node that its gang has not, and that a promised node
+    :param patience: seconds that a released pod may wait for a node that its gang has not, and that a promised node
         may be unused, or promised for a rank that its Job has no more, but for those in which the API server did not
         answer; ``None`` = not looked at.
     """

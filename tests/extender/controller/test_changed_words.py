@@ -201,13 +201,13 @@ def test_a_pod_that_fits_no_vacant_rank_is_the_problem_alone(stranger: Json) -> 
     assert "extra" in healthy(world)[1]
     world.recreate("t-2")
     world.settle()
-    assert (world.gated("extra"), world.pin("t-2")) == (True, before[2])
+    assert (world.gated("extra"), world.node_of("t-2")) == (True, before[2])
     world.bind("t-2")
     world.state.drop_node(before[3])
     world.recreate("t-3")
     world.settle()
     after = world.plan("t").nodes
-    assert (world.gated("extra"), world.pin("t-3")) == (True, after[3])
+    assert (world.gated("extra"), world.node_of("t-3")) == (True, after[3])
     assert (after[:3], after[3] == before[3]) == (before[:3], False)
     world.bind("t-3")
     world.delete("extra")
@@ -236,7 +236,7 @@ def test_two_pods_for_one_vacant_rank() -> None:
     world.add(member_json("t", 1, 4, GRID, name="younger", created="2026-11-21T11:50:00Z"))
     world.add(member_json("t", 1, 4, GRID, name="zelder", created="2026-11-21T11:40:00Z"))
     world.settle()
-    assert (world.pin("zelder"), world.gated("younger")) == (where, True)
+    assert (world.node_of("zelder"), world.gated("younger")) == (where, True)
     assert "younger" in healthy(world)[1]
 
 
@@ -260,7 +260,7 @@ def test_a_label_that_is_edited_moves_no_pod_that_runs() -> None:
     world.change("t-1", lambda pod: pod["metadata"]["labels"].update({"arnold.dev/rank": "2"}))
     world.recreate("t-3")
     world.settle()
-    assert (world.pin("t-3"), world.plan("t").nodes) == (before.nodes[3], before.nodes)
+    assert (world.node_of("t-3"), world.plan("t").nodes) == (before.nodes[3], before.nodes)
     assert world.plan("t").pods[:3] == before.pods[:3]
     assert healthy(world)[0] == "False"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.controller.actions import Forget, Learn, NotifyPod, Recreate, Release, RepairAction, Write
+from extender.controller.actions import Forget, Learn, NotifyPod, Release, RepairAction, Write
 from extender.objects import decode_node, decode_owner
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
@@ -176,7 +176,7 @@ def test_a_pod_lost_in_the_middle_of_releasing() -> None:
     node_of_3 = world.plan("g").nodes[3]
     world.add(member_json("g", 3, 4, owner=OWNER))
     world.settle()
-    assert world.pin("g-3") == node_of_3
+    assert world.node_of("g-3") == node_of_3
 
 
 def test_phases_as_pods_are_bound() -> None:
@@ -329,7 +329,7 @@ def test_a_recreated_pod_gets_its_ranks_node() -> None:
     assert isinstance(write, Write)
     assert write.plan.pods[2] == canonical_uid(uid("g-2-again-1"))
     world.settle()
-    assert world.pin("g-2") == where
+    assert world.node_of("g-2") == where
     assert world.phase("g") is PlanPhase.BOUND
 
 
@@ -511,7 +511,7 @@ def test_a_pod_recreated_after_its_node_died() -> None:
     world.settle()
     after = world.plan("g").nodes
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True, True]
-    assert world.pin("g-1") == after[1]
+    assert world.node_of("g-1") == after[1]
 
 
 def test_a_node_that_comes_back_in_time() -> None:
@@ -574,7 +574,7 @@ def test_taints_that_the_pods_tolerate() -> None:
     world.recreate("g-1")
     world.settle()
     assert world.plan("g").nodes == before
-    assert world.pin("g-1") == before[1]
+    assert world.node_of("g-1") == before[1]
 
 
 def test_a_node_that_does_not() -> None:
@@ -589,53 +589,55 @@ def test_a_node_that_does_not() -> None:
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True, True]
 
 
-def test_a_pinned_pod_on_a_lost_node_is_made_anew() -> None:
-    """Its rank moves; a pin cannot be taken off, so the pod is deleted then, and comes back gated."""
-    world = released()
+@pytest.mark.parametrize("owner", [OWNER, None])
+def test_a_released_pod_on_a_lost_node_moves(owner: tuple[str, str] | None) -> None:
+    """Its rank moves, and then the pod is told of its new node, whether or not a controller would make it anew."""
+    world = World()
+    world.gang("g", 4, owner=owner)
+    world.settle()
     where = world.plan("g").nodes[3]
     world.state.drop_node(where)
     (repair,) = world.decide().actions
     assert isinstance(repair, RepairAction)
     assert (repair.lost, "gone" in repair.why) == ((where,), True)
     world.do(world.decide())
-    (recreate,) = world.decide().actions
-    assert isinstance(recreate, Recreate)
-    assert (recreate.pod.name, recreate.why) == ("g-3", f"rank 3 has node {world.plan('g').nodes[3]} now")
+    (told,) = world.decide().actions
+    assert isinstance(told, NotifyPod)
+    assert (told.pod.name, told.node) == ("g-3", world.plan("g").nodes[3])
     world.settle()
-    assert world.pin("g-3") == world.plan("g").nodes[3] != where
+    assert world.node_of("g-3") == world.plan("g").nodes[3] != where
 
 
-def test_pinned_pods_are_left_alone_while_no_other_node_can_be_had() -> None:
-    """Strangers take nodes of a gang that fills the cluster: deleting its pods would help nobody, and they go on there
-    when the strangers leave.
-    """
+def test_released_pods_are_left_alone_while_no_other_node_can_be_had() -> None:
+    """Strangers take nodes of a gang that fills the cluster: its pods go on there when the strangers leave."""
     world = released(8)
     before = world.plan("g").nodes
     for i, where in enumerate(before[:3]):
         world.add(pod_json(f"stranger-{i}", node=where, phase="Running"))
     world.settle()
-    assert (world.anew, world.plan("g").nodes) == (0, before)
+    assert world.plan("g").nodes == before
     world.delete("stranger-0", "stranger-1", "stranger-2")
     world.settle()
     world.bind(*names(8))
     world.settle()
-    assert (world.anew, world.phase("g")) == (0, PlanPhase.BOUND)
+    assert world.phase("g") is PlanPhase.BOUND
 
 
-def test_only_pods_whose_ranks_move_are_made_anew() -> None:
-    """Strangers take two of four nodes: two pods are deleted, once each."""
+def test_only_pods_whose_nodes_are_lost_move() -> None:
+    """Strangers take two of four nodes."""
     world = released()
     before = world.plan("g").nodes
     for i, where in enumerate(before[:2]):
         world.add(pod_json(f"stranger-{i}", node=where, phase="Running"))
     world.settle()
     after = world.plan("g").nodes
-    assert (world.anew, after[2:]) == (2, before[2:])
-    assert [world.pin(name) for name in names()] == list(after)
+    assert not {*after[:2]} & {*before}
+    assert after[2:] == before[2:]
+    assert [world.node_of(name) for name in names()] == list(after)
 
 
-def test_pods_that_their_writer_pins_are_not_made_anew() -> None:
-    """All pods of a template name the same node; they would come back the same, for ever."""
+def test_pods_that_their_writer_pins() -> None:
+    """All pods of a template name the same node, and somebody else took their gates off: that is said."""
     world = planned()
     field = {"key": "metadata.name", "operator": "In", "values": ["m1-3"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
@@ -643,21 +645,9 @@ def test_pods_that_their_writer_pins_are_not_made_anew() -> None:
     for name in names():
         world.change(name, lambda pod: pod["spec"].update(schedulingGates=[], affinity=affinity))
     world.settle()
-    assert world.anew == 0
-
-
-def test_a_pinned_pod_without_a_controller() -> None:
-    """Nobody would make it anew: it is left, its owner is told, and the others of the gang are bound."""
-    world = World()
-    world.gang("g", 4)
-    world.settle()
-    where = world.plan("g").nodes[3]
-    world.state.drop_node(where)
-    world.bind("g-0", "g-1", "g-2")
-    decision = world.decide()
-    told = [one for one in decision.actions if isinstance(one, Recreate)]
-    assert [(one.pod.name, one.pod.owner) for one in told] == [("g-3", None)]
-    assert not [one for one in decision.actions if isinstance(one, RepairAction)]
+    healthy = world.plan("g").condition("Healthy")
+    assert healthy is not None
+    assert healthy.reason == "OffPlan"
 
 
 def test_a_node_that_others_took() -> None:
@@ -681,7 +671,7 @@ def test_a_predecessor_on_the_node_is_not_an_intruder() -> None:
     world.add(old)
     world.settle()
     assert world.plan("g").nodes == before
-    assert world.pin("g-2") == before[2]
+    assert world.node_of("g-2") == before[2]
 
 
 def test_nodes_promised_twice() -> None:
@@ -721,7 +711,7 @@ def test_no_pod_is_bound_in_time() -> None:
 
 
 def test_an_expired_plan_whose_nodes_are_taken() -> None:
-    """Another gang took two nodes meanwhile: pods that were pinned there are made anew and go elsewhere."""
+    """Another gang took two nodes meanwhile: the gang is planned anew, and its released pods are moved."""
     world = released()
     before = world.plan("g").nodes
     world.later(300)
@@ -730,13 +720,12 @@ def test_an_expired_plan_whose_nodes_are_taken() -> None:
         world.add(pod_json(f"other-{i}", node=where, phase="Running"))
     world.settle()
     after = world.plan("g").nodes
-    assert after[2:] == before[2:]
-    assert not {*after[:2]} & {*before}
-    assert [world.pin(name) for name in names()] == list(after)
+    assert not {*after} & {*before[:2]}
+    assert [world.node_of(name) for name in names()] == list(after)
 
 
 def test_some_pods_are_not_bound_in_time() -> None:
-    """A node does not take its pod although the scheduler works: the pod is made anew and gets another node."""
+    """A node does not take its pod although the scheduler works: the pod gets another."""
     world = released()
     before = world.plan("g").nodes
     world.bind("g-0", "g-1", "g-2")
@@ -747,7 +736,7 @@ def test_some_pods_are_not_bound_in_time() -> None:
     after = world.plan("g").nodes
     assert after[:3] == before[:3]
     assert after[3] != before[3]
-    assert world.pin("g-3") == after[3]
+    assert world.node_of("g-3") == after[3]
 
 
 def test_the_scheduler_was_away_in_the_middle() -> None:
@@ -900,7 +889,7 @@ def test_a_gang_made_anew_is_awaited_whole() -> None:
     assert statuses(world, "Planned", "Released", "Bound") == ["True", "False", "False"]
     world.add(fourth)
     world.settle()
-    assert (world.phase("g"), tuple(world.pin(name) for name in names())) == (PlanPhase.RELEASED, before)
+    assert (world.phase("g"), tuple(world.node_of(name) for name in names())) == (PlanPhase.RELEASED, before)
 
 
 def test_a_gang_made_anew_in_part_does_not_keep_its_nodes() -> None:
@@ -1141,8 +1130,7 @@ def test_a_pin_without_a_mark_is_nobodys() -> None:
     """The same pods without the mark, which only the extender may write: their nodes are not taken."""
     world = released()
     world.state.drop_plan(key("g"))
-    for name in names():
-        world.change(name, lambda pod: pod["metadata"]["labels"].pop("arnold.dev/released", None))
+    without_mark(world)
     world.settle()
     assert (world.phase("g"), world.plan("g").reason) == (PlanPhase.INVALID, "ChoosesNodes")
 
@@ -1151,8 +1139,12 @@ def test_a_pin_without_a_mark_is_nobodys() -> None:
 
 
 def without_mark(world: World) -> None:
-    """As releases were before there was a mark."""
+    """As releases were before there was a mark: each pod is pinned to its node."""
     for name in world.pods:
+        field = {"key": "metadata.name", "operator": "In", "values": [world.node_of(name)]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        world.change(name, lambda pod, affinity=affinity: pod["spec"].update(affinity=affinity))
         world.change(name, lambda pod: pod["metadata"]["labels"].pop("arnold.dev/released", None))
 
 
@@ -1169,7 +1161,7 @@ def test_a_running_gang_of_the_version_before_is_repaired(kept: bool) -> None:
     world.settle()
     after = world.plan("g").nodes
     assert [rank for rank in range(4) if after[rank] != before[rank]] == [2]
-    assert world.pin("g-2") == after[2]
+    assert world.node_of("g-2") == after[2]
 
 
 def test_a_running_gang_of_the_version_before_that_asked_by_its_gate_alone() -> None:

@@ -10,7 +10,7 @@ import pytest
 from extender.objects import decode_owner
 from extender.plans.gang_plan import PlanPhase, decode_plan, encode_plan
 from tests.extender.controller.world import World
-from tests.extender.things import SPACE, Json, minipods, pod_json, uid
+from tests.extender.things import SPACE, Json, pod_json, uid
 
 INDEX = {"StatefulSet": "apps.kubernetes.io/pod-index", "Job": "batch.kubernetes.io/job-completion-index"}
 
@@ -288,7 +288,7 @@ def test_a_rank_that_is_done_gives_its_node_back(*, failed: bool) -> None:
         world.finish("t-3")
     node = world.plan("t").nodes[3]
     assert not world.gated("b-0")
-    assert world.pin("b-0") == node
+    assert world.node_of("b-0") == node
     world.bind(*single)
     world.settle()
     assert (world.plan("t").ended, world.plan("t").bound_pods, healthy(world)) == ((3,), 8, "")
@@ -402,35 +402,6 @@ def test_a_rank_that_comes_back_gets_another_node() -> None:
     world.run("t-2")
     assert world.promised == world.needed
     assert len(world.promised) == 7
-
-
-BEARS = {
-    "six failures by default": ({}, {}, False),
-    "one has failed before": ({"backoffLimit": 8}, {"failed": 2}, False),
-    "more than are deleted": ({"backoffLimit": 7}, {}, True),
-    "none of an index": ({"backoffLimitPerIndex": 0, "backoffLimit": 100}, {}, False),
-    "disruptions are ignored": (
-        {"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}},
-        {},
-        True,
-    ),
-}
-
-
-@pytest.mark.parametrize(("spec", "status", "bears"), BEARS.values(), ids=BEARS)
-def test_no_job_fails_by_what_is_deleted(spec: Json, status: Json, *, bears: bool) -> None:
-    """Seven of seven nodes are lost between the release and the binding: the pods move if the Job bears it."""
-    world = Elastic("Job", nodes=minipods(4, 4, 8))
-    world.says(7, status, **spec)
-    world.make(*range(7))
-    world.settle()
-    before = world.plan("t").nodes
-    for name in before:
-        world.state.drop_node(str(name))
-    world.settle()
-    moved = [not world.gated(f"t-{rank}") and world.pin(f"t-{rank}") not in before for rank in range(7)]
-    assert moved == [bears] * 7
-    assert ("podFailurePolicy" in healthy(world)) is not bears
 
 
 @pytest.mark.parametrize(

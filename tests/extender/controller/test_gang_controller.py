@@ -59,6 +59,7 @@ from tests.extender.things import (
     uid,
 )
 from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_UNTIL
+from topology.kubernetes.pods import NODE
 
 SIZE = 6
 
@@ -211,21 +212,16 @@ def bind(api: FakeCluster, gang: str) -> None:
     """The scheduler binds all released pods of a gang where they are pinned to."""
     for pod in pods_of(api, gang):
         if not pod["spec"].get("schedulingGates"):
-            pod["spec"]["nodeName"] = pin(pod)
+            pod["spec"]["nodeName"] = pod["metadata"]["annotations"][NODE]
             api.put(PODS, pod)
 
 
-def pin(pod: Json) -> str:
-    """The node that a pod is pinned to."""
-    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    return str(required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0])
-
-
 def on_plan(api: FakeCluster, gang: str) -> bool:
-    """Whether every pod of a gang is pinned to its rank's node."""
+    """Whether every pod of a gang is released to its rank's node."""
     found = plan(api, gang)
     assert found is not None
-    ranks = {int(pod["metadata"]["labels"]["arnold.dev/rank"]): pin(pod) for pod in pods_of(api, gang)}
+    pods = [pod["metadata"] for pod in pods_of(api, gang)]
+    ranks = {int(pod["labels"]["arnold.dev/rank"]): pod["annotations"].get(NODE) for pod in pods}
     return ranks == dict(enumerate(found.nodes))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.controller.actions import Evict, Recreate, Release, RepairAction, Write
+from extender.controller.actions import Evict, Release, RepairAction, Write
 from extender.controller.decide import decide
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
@@ -58,7 +58,7 @@ def test_each_pod_is_pinned_to_the_node_of_its_rank() -> None:
     """Five pods of 4 GPUs: two, two and one on three nodes, all promised, and the plan is bound when all pods are."""
     world = released(5)
     plan = world.plan("g")
-    assert [world.pin(name) for name in names(5)] == [plan.node_names[rank // 2] for rank in range(5)]
+    assert [world.node_of(name) for name in names(5)] == [plan.node_names[rank // 2] for rank in range(5)]
     assert {world.state.fleet.promised_to(name) for name in plan.node_names} == {key("g")}
     world.bind("g-0")
     world.settle()
@@ -81,7 +81,7 @@ def test_a_pod_that_comes_again_has_its_ranks_node() -> None:
     before = world.plan("g").nodes
     world.recreate("g-3")
     world.settle()
-    assert (world.pin("g-3"), world.plan("g").nodes) == (before[3], before)
+    assert (world.node_of("g-3"), world.plan("g").nodes) == (before[3], before)
 
 
 def test_strangers_on_the_rest_of_a_node_that_is_filled_in_part() -> None:
@@ -93,7 +93,7 @@ def test_strangers_on_the_rest_of_a_node_that_is_filled_in_part() -> None:
     assert world.plan("g").nodes[4] == last
     world.add(pod_json("another", gpus=1, node=last, phase="Running"))
     world.settle()
-    assert world.plan("g").nodes[4] == world.pin("g-4") != last
+    assert world.plan("g").nodes[4] == world.node_of("g-4") != last
 
 
 # Nodes that are lost
@@ -109,7 +109,7 @@ def test_all_ranks_of_a_node_that_died_move_together() -> None:
     world.settle()
     after = world.plan("g").nodes
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False, False, True, True]
-    assert after[2] == after[3] == world.pin("g-2") == world.pin("g-3")
+    assert after[2] == after[3] == world.node_of("g-2") == world.node_of("g-3")
 
 
 @pytest.mark.parametrize("how", ["cordoned", "dead"])
@@ -124,7 +124,7 @@ def test_a_rank_waits_for_the_others_of_its_node(how: str) -> None:
         world.later(31)
     world.recreate("g-3")
     decision = world.decide()
-    assert not [one for one in decision.actions if isinstance(one, RepairAction | Release | Recreate)]
+    assert not [one for one in decision.actions if isinstance(one, RepairAction | Release)]
     world.settle()
     plan = world.plan("g")
     assert (plan.nodes, world.gated("g-3")) == (before, True)
@@ -136,7 +136,7 @@ def test_a_rank_waits_for_the_others_of_its_node(how: str) -> None:
     world.settle()
     after = world.plan("g").nodes
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False, False, True, True]
-    assert after[2] == after[3] == world.pin("g-2") == world.pin("g-3")
+    assert after[2] == after[3] == world.node_of("g-2") == world.node_of("g-3")
 
 
 def test_a_node_that_comes_back_while_a_rank_waits() -> None:
@@ -148,7 +148,7 @@ def test_a_node_that_comes_back_while_a_rank_waits() -> None:
     world.settle()
     set_node(world, before[2])
     world.settle()
-    assert (world.plan("g").nodes, world.pin("g-3")) == (before, before[3])
+    assert (world.plan("g").nodes, world.node_of("g-3")) == (before, before[3])
     world.bind("g-3")
     world.settle()
     healthy = world.plan("g").condition("Healthy")
@@ -156,18 +156,18 @@ def test_a_node_that_comes_back_while_a_rank_waits() -> None:
     assert healthy.status == "True"
 
 
-def test_a_pinned_pod_without_a_controller_keeps_its_node() -> None:
-    """Two bare pods are pinned to a lost node: none can be made anew, so neither rank moves, and both are told."""
+def test_bare_pods_of_a_lost_node_move_together() -> None:
+    """Two released pods share a lost node: both go to another."""
     world = World()
     world.gang("g", 4, gpus=4)
     world.settle()
     before = world.plan("g").nodes
     world.state.drop_node(before[0])
-    told = [one for one in world.decide().actions if isinstance(one, Recreate)]
-    assert ([one.pod.name for one in told], world.plan("g").nodes) == (["g-0", "g-1"], before)
-    world.delete("g-0")
     world.settle()
-    assert world.plan("g").nodes == before, "the other pod of the node is still pinned there"
+    after = world.plan("g").nodes
+    assert (after[0], after[2:]) == (after[1], before[2:])
+    assert after[0] != before[0]
+    assert [world.node_of(f"g-{rank}") for rank in range(4)] == list(after)
 
 
 def test_pods_that_are_not_bound_in_time() -> None:
@@ -193,7 +193,7 @@ def test_a_rank_that_has_succeeded_moves_with_its_node() -> None:
     world.state.drop_node(before[2])
     world.recreate("g-3")
     world.settle()
-    assert world.plan("g").nodes[3] == world.pin("g-3") != before[3]
+    assert world.plan("g").nodes[3] == world.node_of("g-3") != before[3]
 
 
 # Plans that are lost, and restarts
@@ -344,7 +344,7 @@ EVENTS = st.one_of(
 def admitted(world: World, about: str) -> bool:
     """Whether the scheduler would bind a pod: Filter lets it pass on its node, and there is room."""
     pod = decode_pod(copy.deepcopy(world.pods[about]))
-    found, node = world.state.plan_of_pod(pod.uid), world.pin(about)
+    found, node = world.state.plan_of_pod(pod.uid), world.node_of(about)
     if found is None or planned_node(world.state, pod, *found, world.now) != node:
         return False
     return world.state.fleet.held.on(node) + pod.gpus <= 8
@@ -381,7 +381,7 @@ def forget(world: World, gang: str) -> None:
     world.state.drop_plan(key(gang))
     released = [name for name in world.pods if name.startswith(f"{gang}-") and not world.gated(name)]
     # nodes of a plan that expired may be another gang's already, by its plan
-    kept = {node for node in map(world.pin, released) if holders.get(node, key(gang)) == key(gang)}
+    kept = {node for node in map(world.node_of, released) if holders.get(node, key(gang)) == key(gang)}
     assert {world.state.fleet.promised_to(node) for node in kept} <= {key(gang)}
     settle(world, [other for other in GANGS if other != gang])
     taken = {node for other in world.state.plans.values() if other.holding for node in other.nodes}
@@ -428,7 +428,7 @@ def check(world: World) -> None:
             about = world.pods[f"{gang}-{rank}"]
             assert about["spec"].get("nodeName", plan.nodes[rank]) == plan.nodes[rank]
             if not world.gated(f"{gang}-{rank}") and not plan.expired(world.now):
-                assert world.pin(f"{gang}-{rank}") == plan.nodes[rank]
+                assert world.node_of(f"{gang}-{rank}") == plan.nodes[rank]
     used = Counter[str]()
     for pod in world.pods.values():
         used[pod["spec"].get("nodeName", "")] += int(

@@ -1,66 +1,48 @@
-"""The patch that releases a pod: gate off, node pinned, all that the user wrote kept."""
+"""The patch that releases a pod: gate off, node and gang marked, all that the user wrote kept."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from extender.cluster_api.client import PatchFailed
+from extender.cluster_api.client import Conflict
 from extender.controller.actions import release_patch
-from extender.fleet.hosts import demand_of
 from extender.objects import decode_pod
-from tests.case_counts import examples
-from tests.extender.fake_cluster import patched
+from tests.extender.fake_cluster import merged
 from tests.extender.things import Json, pod_json
 
+PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 LABEL = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 NOT_N2 = {"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}
-PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 MARK = {"arnold.dev/released": "0123456789abcdef"}
+NODE = {"arnold.dev/node": "n1"}
 
 
-def released(document: Json, node: str = "n1") -> Json:
+def released(document: Json) -> Json:
     """The pod after the patch, as the API server applies it."""
-    return patched(document, release_patch(decode_pod(document), node, *MARK.values()))
+    return merged(document, release_patch(decode_pod(document), "n1", *MARK.values()))
 
 
-def affinity(*terms: Json, **others: Any) -> Json:
+def affinity(*terms: Json) -> Json:
     """An affinity with these required terms."""
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}} if terms else {}
-    return {"nodeAffinity": {**required, **others}}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
 
 
-def terms_of(document: Json) -> list[Json]:
-    """The required terms of a pod."""
-    required = document["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    found: list[Json] = required["nodeSelectorTerms"]
-    return found
-
-
-def test_a_pod_without_affinity() -> None:
-    """The gate goes, the pin and the mark come, nothing else changes."""
-    before = pod_json("w", gate=True)
+@pytest.mark.parametrize("asks", [{}, {"affinity": affinity({"matchExpressions": [LABEL]})}])
+def test_nothing_else_changes(asks: Json) -> None:
+    """The gate goes, node and mark come beside labels and annotations; what the pod asks of nodes stays as it is."""
+    labels, annotations = {"arnold.dev/gang": "g", "team": "a/b~c"}, {"arnold.dev/gang-size": "1", "other": "x"}
+    before = pod_json("w", gate=True, labels=labels, annotations=annotations, **asks)
     after = released(before)
-    assert after["metadata"].pop("labels") == MARK
-    before["metadata"].pop("labels")
-    assert after["spec"].pop("affinity") == affinity({"matchFields": [PIN]})
-    assert after["spec"].pop("schedulingGates") == []
+    assert after["metadata"].pop("labels") == labels | MARK
+    assert after["metadata"].pop("annotations") == annotations | NODE
+    assert after["metadata"].pop("managedFields") == [{}]
+    assert "schedulingGates" not in after["spec"]
     before["spec"].pop("schedulingGates")
+    for name in ("labels", "annotations"):
+        before["metadata"].pop(name)
     assert after == before
-
-
-def test_labels_are_kept() -> None:
-    """The mark comes beside them; a pod without any is patched only if that is still so."""
-    labels = {"arnold.dev/gang": "g", "team": "a/b~c"}
-    assert released(pod_json("w", gate=True, labels=labels))["metadata"]["labels"] == labels | MARK
-    before = pod_json("w", gate=True)
-    patch = release_patch(decode_pod(before), "n1", "mark")
-    before["metadata"] |= {"labels": labels, "resourceVersion": "2"}
-    with pytest.raises(PatchFailed):
-        patched(before, patch)
 
 
 def test_gates_of_others_stay() -> None:
@@ -70,100 +52,28 @@ def test_gates_of_others_stay() -> None:
     assert after["spec"]["schedulingGates"] == [{"name": "first"}, {"name": "last"}]
 
 
-@pytest.mark.parametrize(
-    ("given_", "expected"),
-    [
-        ([{"matchExpressions": [LABEL]}], [{"matchExpressions": [LABEL], "matchFields": [PIN]}]),
-        ([{"matchFields": [NOT_N2]}], [{"matchFields": [NOT_N2, PIN]}]),
-        (
-            [{"matchExpressions": [LABEL]}, {"matchFields": [NOT_N2]}],
-            [{"matchExpressions": [LABEL], "matchFields": [PIN]}, {"matchFields": [NOT_N2, PIN]}],
-        ),
-        # An empty term matches no node; with a pin in it, it would match one whatever the other terms say.
-        ([{}, {"matchExpressions": [LABEL]}], [{}, {"matchExpressions": [LABEL], "matchFields": [PIN]}]),
-    ],
-)
-def test_terms_of_the_user_are_kept(given_: list[Json], expected: list[Json]) -> None:
-    """The pin is added to every term that can match."""
-    assert terms_of(released(pod_json("w", gate=True, affinity=affinity(*given_)))) == expected
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "rack"}]}},
-        affinity(preferredDuringSchedulingIgnoredDuringExecution=[{"weight": 1, "preference": {}}]),
-        {},
-    ],
-)
-def test_other_affinities_are_kept(kept: Json) -> None:
-    """Affinity to pods and preferences, which we do not even read, survive."""
-    after = released(pod_json("w", gate=True, affinity=kept))
-    assert terms_of(after) == [{"matchFields": [PIN]}]
-    node_affinity = after["spec"]["affinity"].pop("nodeAffinity")
-    node_affinity.pop("requiredDuringSchedulingIgnoredDuringExecution")
-    before = {**kept}
-    assert node_affinity == before.pop("nodeAffinity", {})
-    assert after["spec"]["affinity"] == before
-
-
-def test_a_pod_of_the_same_name() -> None:
-    """Another UID: the patch fails, and nothing is changed."""
-    patch = release_patch(decode_pod(pod_json("w", gate=True)), "n1", "mark")
-    other = pod_json("w", gate=True)
-    other["metadata"]["uid"] = "another"
-    with pytest.raises(PatchFailed):
-        patched(other, patch)
-
-
-def test_a_pod_that_is_released_already() -> None:
-    """The second patch fails: whoever was first decided the node."""
+@pytest.mark.parametrize("news", [{"uid": "another"}, {"resourceVersion": "2"}])
+def test_a_pod_that_is_another_by_now(news: Json) -> None:
+    """A pod of the same name, or a newer version, is left alone: whoever was first decided the node."""
     before = pod_json("w", gate=True)
-    patch = release_patch(decode_pod(before), "n2", "mark")
-    with pytest.raises(PatchFailed):
-        patched(released(before), patch)
-
-
-def test_terms_that_changed_meanwhile() -> None:
-    """Terms are found by their place: a pod whose terms were read at another version is not patched."""
-    before = pod_json("w", gate=True, affinity=affinity({"matchExpressions": [LABEL]}))
     patch = release_patch(decode_pod(before), "n1", "mark")
-    before["metadata"]["resourceVersion"] = "2"
-    with pytest.raises(PatchFailed):
-        patched(before, patch)
+    before["metadata"] |= news
+    with pytest.raises(Conflict):
+        merged(before, patch)
 
 
-EXPRESSIONS = st.lists(
-    st.sampled_from([LABEL, {"key": "zone", "operator": "Exists"}, {"key": "gpu", "operator": "DoesNotExist"}]),
-    max_size=2,
+@pytest.mark.parametrize(
+    ("marks", "node"),
+    [
+        ({"labels": MARK, "annotations": NODE}, "n1"),
+        ({"labels": MARK, "annotations": {}}, "n0"),  # a release of a version that wrote a pin
+        ({"labels": {}, "annotations": NODE}, None),  # anybody may write an annotation
+    ],
 )
-FIELDS = st.lists(st.sampled_from([NOT_N2, {"key": "metadata.name", "operator": "In", "values": ["n1"]}]), max_size=1)
-TERMS = st.builds(
-    lambda expressions, fields: {
-        **({"matchExpressions": expressions} if expressions else {}),
-        **({"matchFields": fields} if fields else {}),
-    },
-    EXPRESSIONS,
-    FIELDS,
-)
-
-
-@examples(100)
-@given(st.lists(TERMS, min_size=1, max_size=4), st.sampled_from(["n1", "n2"]))
-def test_a_pin_only_narrows(given_: list[Json], node: str) -> None:
-    """After the release a pod admits its node if it did before, and no other."""
-    before = pod_json("w", gate=True, affinity=affinity(*given_))
-    after = released(before, node)
-    for name in ("n1", "n2", "n3"):
-        for labels in ({}, {"zone": "a"}, {"zone": "c", "gpu": "h100"}):
-            admits = admitted(before, name, labels) and name == node
-            assert admitted(after, name, labels) == admits
-
-
-def admitted(document: Json, name: str, labels: dict[str, str]) -> bool:
-    """Whether a pod's required terms admit a node; without the mark, beside which its pin is no demand of its own."""
-    unmarked = {**document, "metadata": {**document["metadata"], "labels": {}}}
-    return demand_of(decode_pod(unmarked)).accepts(name, labels)
+def test_the_node_of_a_release(marks: Json, node: str | None) -> None:
+    """It counts beside the mark alone."""
+    pinned = affinity({"matchFields": [{**PIN, "values": ["n0"]}]})
+    assert decode_pod(pod_json("w", affinity=pinned, **marks)).released_to == node
 
 
 @pytest.mark.parametrize(
@@ -177,6 +87,6 @@ def admitted(document: Json, name: str, labels: dict[str, str]) -> bool:
         ([], None),
     ],
 )
-def test_reading_the_pin(terms: list[Json], node: str | None) -> None:
+def test_reading_a_pin(terms: list[Any], node: str | None) -> None:
     """A pod is pinned when all terms that can match name one and the same node."""
     assert decode_pod(pod_json("w", affinity=affinity(*terms))).pin == node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from extender.cluster_cache import ClusterCache
@@ -13,7 +14,6 @@ from extender.controller.actions import (
     Forget,
     Learn,
     NotifyPod,
-    Recreate,
     Release,
     RepairAction,
     Write,
@@ -30,10 +30,10 @@ from extender.planner.round import PlanningRound
 from extender.planner.solve import answer_to, weigh
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, PlanPhase
-from tests.extender.fake_cluster import patched
+from tests.extender.fake_cluster import merged
 from tests.extender.things import LIMITS, MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
 from topology.kubernetes.objects import NodeObject
-from topology.kubernetes.pods import RELEASED
+from topology.kubernetes.pods import NODE, RELEASED
 
 TERMS = Timeouts(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
 
@@ -72,9 +72,9 @@ class World:
         self._see(name)
 
     def bind(self, *names: str, node: str | None = None) -> None:
-        """The scheduler binds released pods to the nodes that they are pinned to."""
+        """The scheduler binds released pods to their nodes."""
         for name in names:
-            where = node or self.pin(name)
+            where = node or self.node_of(name)
             self.change(name, lambda pod, where=where: pod["spec"].update(nodeName=where))
 
     def delete(self, *names: str) -> None:
@@ -97,6 +97,7 @@ class World:
         for field in ("nodeName", "affinity"):
             document["spec"].pop(field, None)
         document["metadata"]["labels"].pop(RELEASED, None)
+        document["metadata"]["annotations"].pop(NODE, None)
         document["spec"]["schedulingGates"] = [{"name": GATE}]
         self.add(document)
 
@@ -120,12 +121,9 @@ class World:
         found = self.state.plans.get(key(name))
         return None if found is None else found.phase
 
-    def pin(self, name: str) -> str:
-        """The node that a pod is pinned to, which it must be."""
-        terms = self.pods[name]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        ((field,),) = [term["matchFields"] for term in terms["nodeSelectorTerms"]]
-        (node,) = field["values"]
-        return str(node)
+    def node_of(self, name: str) -> str:
+        """The node that a pod was released to, as it must have been."""
+        return str(self.pods[name]["metadata"]["annotations"][NODE])
 
     def gated(self, name: str) -> bool:
         """Whether a pod waits behind our gate."""
@@ -152,13 +150,10 @@ class World:
                 case Forget(plan):
                     self.state.drop_plan(plan.key)
                 case Release(pod, node, mark):
-                    self.pods[pod.name] = patched(self.pods[pod.name], release_patch(pod, node, mark))
+                    self.pods[pod.name] = merged(self.pods[pod.name], release_patch(pod, node, mark))
                     self._see(pod.name)
-                case NotifyPod(pod):
-                    self.change(pod.name, self._tell)
-                case Recreate(pod):
-                    if pod.owner is not None:
-                        self.recreate(pod.name)
+                case NotifyPod(pod, node):
+                    self.change(pod.name, partial(self._tell, node=node))
                 case RepairAction():
                     self._repair(action)
         if decision.unplaced:
@@ -191,7 +186,9 @@ class World:
                     plan = plan.with_condition("Valid", True, "Consistent", "", self.now)
                     self.write(plan.replace(expires=expires))
 
-    def _tell(self, pod: Json) -> None:
+    def _tell(self, pod: Json, *, node: str) -> None:
+        if RELEASED in pod["metadata"].get("labels", {}):
+            pod["metadata"]["annotations"][NODE] = node
         others = [one for one in pod["status"].get("conditions", []) if one["type"] != PLANNED]
         pod["status"]["conditions"] = [*others, {"type": PLANNED, "lastProbeTime": self.now.isoformat()}]
 

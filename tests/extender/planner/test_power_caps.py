@@ -13,7 +13,7 @@ from extender.plans.gang_plan import PlanPhase
 from extender.service.settings import parse_power_caps
 from ground.errors import InvalidInput
 from scheduler.placement.types import Limits
-from tests.extender.fake_cluster import patched
+from tests.extender.fake_cluster import merged
 from tests.extender.planner.test_second_hierarchies import FEED, fed
 from tests.extender.things import MINIPOD, NOW, RACK, gang_pods, key, member_json, plan_all, pod, uid
 from tests.facts import says
@@ -63,7 +63,7 @@ def test_released_pods_of_a_lost_plan_count() -> None:
     plan = plan_all(state)["g1"].plan
     for rank, node in enumerate(plan.nodes):
         member = member_json("g1", rank, 4, asking("10000"), labels={RELEASED: release_mark(key("g1"), 4)})
-        state.put_pod(decode_pod(patched(member, release_patch(decode_pod(member), node, release_mark(key("g1"), 4)))))
+        state.put_pod(decode_pod(merged(member, release_patch(decode_pod(member), node, release_mark(key("g1"), 4)))))
     state.drop_plan(key("g1"))
     state.drop_pod(uid("g1-3"))
     # three pods of g1 are on their way, so at most three of the four pods of g2 have power

@@ -95,7 +95,7 @@ def test_healthy_unknown_and_not_looked_at() -> None:
     good, unknown = condition("GpuMemWatch", "False"), condition("GpuSmWatch", "Unknown")
     found = reported("nvsentinel", node("n1", good), node("n2", good, unknown), node("n3"), node("n4", unknown, good))
     assert (found.flags, found.healthy) == ((), ("n1",))
-    assert found.findings("nvsentinel") == [NodeFlag("n1", "straggler", 1.0, source="nvsentinel")]
+    assert found.all_clears("nvsentinel") == [NodeFlag("n1", "straggler", 1.0, source="nvsentinel")]
 
 
 def test_a_condition_that_is_good_when_true() -> None:

@@ -1,0 +1,235 @@
+"""What NCCL says as text: the lines of its log (NCCL_DEBUG), and what ncclras prints.
+
+Of two ends of a connection that fails neither is at fault by that; the end that all failing connections of several
+partners share is.  A peer that closed connections and reports none itself went away first.  Who has launched less than
+others is behind, and who has launched more is not; ranks that do not answer come before both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from health.look.evidence import (
+    Clue,
+    Line,
+    NextStep,
+    NodeAddress,
+    Note,
+    Seat,
+    TextFile,
+    TextForm,
+    Whereabouts,
+    line_numbers,
+    same_node,
+)
+from health.look.node_reports import BROKEN_GPU
+
+_LINE = re.compile(
+    r"(?P<host>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<device>\d+)\](?: [\w./-]+:\d+)? NCCL (?P<level>\w+) (?P<words>.*)"
+)
+_SEAT = re.compile(
+    r"\brank (\d+) n[rR]anks (\d+) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-fA-F]+))?",
+)
+_ADDRESS = re.compile(r"(?:\bUsing|OOB) [^<]*?[\w.-]+:(\d+\.\d+\.\d+\.\d+)<\d+>")
+_COMPLETION = re.compile(r"Got completion from peer (\S+?)<\d+> with (?:error|status)[ =](\d+)")
+RETRIES = {12, 13}  # Status of a work request: retries exceeded, of the transport and of a receiver that is not ready
+_EVENT = re.compile(r"NET/IB ?: ?(\S+) Got async (?:fatal )?event ?: ?(.*)")
+_PORT = re.compile(r"port err|catastrophic|device fatal|link down|port down", re.IGNORECASE)
+_CUDA = re.compile(r"Cuda failure (?:\d+ )?'([^']*)'")
+_GONE = re.compile(r"(?:remote peer|[Rr]ecv from|[Ss]end to|[Cc]onnect(?:ing|ion)? to|[Cc]onnection from) (\S+?)<\d+>")
+_NETWORK = re.compile(r"Using network (\S+)|Assigned NET plugin (\S+) to comm")
+FEWEST_OTHERS = 2  # Nodes that must see the same of one before it is named
+
+
+class FailedPath(NamedTuple):
+    """A node could not reach another, or was left by it."""
+
+    kind: str  # "path": retries exceeded; "closed": the connection was closed or refused
+    node: str
+    peer: str
+    file: str
+    line: int
+
+
+class NetworkInUse(NamedTuple):
+    """What a node talks to others over."""
+
+    node: str
+    name: str
+    file: str
+    line: int
+
+
+def read_nccl_log(text: TextFile) -> Iterator[object]:
+    """Yield where ranks run, and what warnings say of devices and connections."""
+    warned: dict[tuple[str, int | None, str], list[Line]] = defaultdict(list)
+    for line in text.lines:
+        if (found := _LINE.search(line.text)) is None:
+            continue
+        node, words, device = found["host"], found["words"], int(found["device"])
+        if seat := _SEAT.search(words):
+            gpu = int(seat[4] or seat[3])
+            yield Seat(int(seat[1]), int(seat[2]), node, gpu, None if seat[5] is None else pci_of_bus(int(seat[5], 16)))
+        if address := _ADDRESS.search(words):
+            yield NodeAddress(address[1], node)
+        if network := _NETWORK.search(words):
+            yield NetworkInUse(node, network[1] or network[2], text.name, line.number)
+        if found["level"] != "WARN":
+            continue
+        if failure := _CUDA.search(words):
+            if BROKEN_GPU.search(failure[1]):
+                warned[node, device, f"CUDA says {failure[1]}"].append(line)
+        elif event := _EVENT.search(words):
+            if _PORT.search(event[2]):
+                warned[node, None, f"{event[1]}: {event[2].strip()}"].append(line)
+        elif completion := _COMPLETION.search(words):
+            if int(completion[2]) in RETRIES:
+                yield FailedPath("path", node, completion[1], text.name, line.number)
+        elif gone := _GONE.search(words):
+            yield FailedPath("closed", node, gone[1], text.name, line.number)
+    for (node, of_gpu, says), lines in warned.items():
+        kind = "network-port" if of_gpu is None else "gpu-error"
+        yield Clue(kind, "likely", says, text.name, line_numbers(lines), node, gpu=of_gpu)
+
+
+def pci_of_bus(number: int) -> str:
+    """Return the PCI address that NCCL prints as one hexadecimal number: 9b000 is 0000:9b:00."""
+    return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
+
+
+def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:
+    """Yield the node that all failing paths share, the one that left first, and the one that lacks the fast network."""
+    paths = [
+        replace_peer(fact, known.names.get(fact.peer, fact.peer)) for fact in facts if isinstance(fact, FailedPath)
+    ]
+    for kind, what in (("path", "network-path"), ("closed", "unreachable")):
+        failing = [path for path in paths if path.kind == kind and not same_node(path.node, path.peer)]
+        others: dict[str, set[str]] = defaultdict(set)
+        for path in failing:
+            others[path.peer].add(path.node)
+            if kind == "path":
+                others[path.node].add(path.peer)
+        speak = {path.node for path in failing}
+        shared = [
+            node
+            for node, of_node in others.items()
+            if len(of_node) >= FEWEST_OTHERS
+            and (all(node in path[1:3] for path in failing) if kind == "path" else node not in speak)
+        ]
+        if len(shared) == 1:
+            node = shared[0]
+            seen = [path for path in failing if node in path[1:3]]
+            what_of_it = "fail to reach it, and no others fail" if kind == "path" else "lost it, and it lost nobody"
+            says = f"{len(others[node])} nodes {what_of_it}"
+            for file in dict.fromkeys(path.file for path in seen):
+                lines = tuple(sorted(path.line for path in seen if path.file == file))[:20]
+                yield Clue(what, "likely", says, file, lines, node)
+        elif failing:
+            ends = sorted({end for path in failing for end in path[1:3]})
+            yield NextStep(
+                f"test the paths between {' and '.join(ends[:4])}: arnold health pairs plan --suspects {','.join(ends)}"
+            )
+    networks = [fact for fact in facts if isinstance(fact, NetworkInUse)]
+    slow = {fact.node: fact for fact in networks if fact.name == "Socket"}
+    fast = {fact.node for fact in networks if fact.name != "Socket"} - slow.keys()
+    if slow and len(fast) >= FEWEST_OTHERS and len(slow) * 4 <= len(fast) + len(slow):
+        for node, fact in slow.items():
+            says = f"NCCL uses sockets there, and another network on {len(fast)} nodes"
+            yield Clue("network-fallback", "likely", says, fact.file, (fact.line,), node)
+
+
+def replace_peer(path: FailedPath, peer: str) -> FailedPath:
+    """Return a failed path to a peer by the name of its node."""
+    return path._replace(peer=peer)
+
+
+_HEADING = re.compile(r"^#(\d+)-\d+ \(\w+\) (\w+)|^([A-Z]{4,})$")
+_COUNT = re.compile(r"(\d+) ranks? ha(?:s|ve) launched up to operation (\d+)")
+_RANK = re.compile(r"Rank (\d+) -- GPU (\d+) managed by process \d+ on node (\S+)")
+_PROCESS = re.compile(r"Process \d+ on node (\S+) managing GPUs? (\d+)")
+_SILENT = re.compile(r"Missing communicator data|considered dead|unreachable|not respond|unresponsive", re.IGNORECASE)
+_JOB = re.compile(r"^\s*(?:\d+\s+){4}(\d+)\s*$")
+_GROUP = re.compile(r"^\s*(\d+)\s+\d+\s+\d+(?:-\d+)?\s+\d+(?:-\d+)?\s+(\d+)\s+\d+\s+[A-Z]")
+MOST_BEHIND = 4  # Ranks of one look that are named as behind: where more are, the job may well be under way
+
+
+def read_ras_text(text: TextFile) -> Iterator[object]:
+    """Yield clues against processes that do not answer, else against the few ranks that have launched less."""
+    job, sizes = 0, dict[str, int]()
+    group, silent, launched = "", False, None
+    gone: dict[tuple[str, int, int | None], list[Line]] = defaultdict(list)
+    tallies: dict[str, dict[int, int]] = defaultdict(dict)
+    listed: list[tuple[str, int, int, int, str, Line]] = []
+    for line in text.lines:
+        if found := _HEADING.search(line.text):
+            group, silent, launched = found[1] or "", (found[2] or found[3]) == "DEAD", None
+        elif found := _JOB.match(line.text):
+            job = job or int(found[1])
+        elif found := _GROUP.match(line.text):
+            sizes[found[1]] = int(found[2])
+        elif found := _RANK.search(line.text):
+            rank, gpu, node = int(found[1]), int(found[2]), found[3]
+            if silent:
+                gone[node, gpu, rank if sizes.get(group) == job else None].append(line)
+            elif launched is not None:
+                listed.append((group, rank, gpu, launched, node, line))
+        elif found := _PROCESS.search(line.text):
+            if silent:
+                gone[found[1], int(found[2]), None].append(line)
+        elif found := _COUNT.search(line.text):
+            silent, launched = False, int(found[2])
+            tallies[group][launched] = tallies[group].get(launched, 0) + int(found[1])
+        elif line.text.strip():
+            silent, launched = (silent and not line.text.startswith("#")) or _SILENT.search(line.text) is not None, None
+    for (node, gpu, of_job), lines in gone.items():
+        yield Clue(
+            "unreachable", "likely", "does not answer NCCL's RAS", text.name, line_numbers(lines), node, of_job, gpu
+        )
+    behind, ahead = [], 0
+    for group, rank, gpu, reached, node, line in listed:
+        counts = tallies[group]
+        most = max(counts, key=counts.__getitem__)
+        if counts[most] * 2 > sum(counts.values()) and reached < most:
+            says = f"has launched {reached:,} operations of communicator {group}, and {counts[most]} ranks {most:,}"
+            behind.append(
+                Clue(
+                    "not-launched",
+                    "possible",
+                    says,
+                    text.name,
+                    (line.number,),
+                    node,
+                    rank if sizes.get(group) == job else None,
+                    gpu,
+                )
+            )
+        ahead += reached > most
+    if not gone and len(behind) <= MOST_BEHIND:
+        yield from behind
+    elif behind:
+        why = "they may wait for those that do not answer" if gone else "too many to blame one"
+        yield Note(f"{len(behind)} ranks have launched less than most: {why}")
+    if ahead:
+        yield Note(f"{ahead} ranks have launched more than most: they are ahead, and not to blame")
+        yield NextStep("run ncclras -v twice, 10 s apart: who is behind in both has stopped")
+
+
+NCCL_TEXT = (
+    TextForm(
+        "nccl-log",
+        "lines of NCCL's log (NCCL_DEBUG)",
+        re.compile(r":\d+:\d+ \[-?\d+\].* NCCL (?:WARN|INFO|ERROR) "),
+        read_nccl_log,
+        judge_nccl_log,
+    ),
+    TextForm(
+        "ncclras",
+        "what ncclras prints as text",
+        re.compile(r"NCCL version [\d.]+ compiled with CUDA[^\0]*?(?:Job summary|Communicators\.\.\.)"),
+        read_ras_text,
+        document=True,
+    ),
+)
