@@ -548,8 +548,9 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
                 replace(c, certainty="likely") if c.certainty == "certain" else c for c in diagnosis.culprits
             )
             diagnosis = replace(diagnosis, culprits=culprits)
-    if undecided := sorted(snapshot.undecided):
-        names = _few([snapshot.members[member].label for member in undecided])
+    undecided = snapshot.idle - {culprit.member for culprit in diagnosis.culprits} if snapshot.unrecorded else ()
+    if undecided:
+        names = _few([snapshot.members[member].label for member in sorted(undecided)])
         note = f"others wait for {names}, whose transfers are not recorded: one may wait for another, or for a dead one"
         diagnosis = replace(diagnosis, notes=(*diagnosis.notes, note))
     if diagnosis.culprits or not snapshot.missing:

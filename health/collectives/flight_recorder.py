@@ -444,6 +444,7 @@ class _Job:
     def __init__(self, dumps: Mapping[int, Dump]) -> None:
         self._dumps = dumps
         self._notes: list[str] = []
+        self._of_users: dict[GroupKey, str] = {}  # groups of which it is not known who else is in them -> description
         # groups and their titles
         titles = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
         ranks = {*self._dumps, *(rank for key in titles for rank in key.ranks)}
@@ -466,6 +467,7 @@ class _Job:
                     if key in dump.mixed:
                         dump.mixed.add(group)
                 if members is None:
+                    self._of_users[group] = desc
                     self._notes.append(
                         f"which ranks are in the group {key.name!r:.60} is not recorded: those that used it are taken"
                     )
@@ -640,6 +642,12 @@ class _Job:
                 front = min(self._fronts[rank], default=-1)
                 past = done >= seq or any(entry.seq == seq and entry.order < front for entry in entries.get(rank, []))
                 places["absent" if last < seq else "passed" if past else "behind"].add(self._index[rank])
+        if key in self._of_users:
+            # who else may be in it: nobody that used another group of this description
+            alike = {
+                rank for other, desc in self._of_users.items() if desc == self._of_users[key] for rank in other.ranks
+            }
+            places["behind"] |= {self._index[rank] for rank in self._dumps.keys() - alike}
         standing = frozenset(self._index[rank] for rank in there)
         absent, passed, behind = (frozenset(places[place]) for place in ("absent", "passed", "behind"))
         at = [entry for mine in entries.values() for entry in mine if entry.seq == seq]

@@ -83,12 +83,6 @@ class Snapshot:
         standing = frozenset[int]().union(*(stall.standing for stall in self.stalls))
         return frozenset[int]().union(*(stall.absent for stall in self.stalls)) - standing - self.busy
 
-    @property
-    def undecided(self) -> frozenset[int]:
-        """Idle members that may as well wait for another of them, or for one without records, unseen."""
-        waiting = [members & self.idle for members in self.unrecorded if len(members & (self.idle | self.unseen)) > 1]
-        return frozenset[int]().union(*waiting) - self.unseen
-
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -199,33 +193,69 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
     """
     import networkx as nx
 
-    stalls, idle = snapshot.stalls, snapshot.idle - snapshot.undecided
+    stalls, idle = snapshot.stalls, snapshot.idle
     odd = {(mismatch.group, mismatch.seq) for mismatch in snapshot.mismatches}
+    # places of stalls, and of members that stand nowhere -1 - member
     waiting: nx.DiGraph[int] = nx.DiGraph()
-    waiting.add_nodes_from(range(len(stalls)))
+    waiting.add_nodes_from((*range(len(stalls)), *(-1 - member for member in idle)))
     for i, stall in enumerate(stalls):
         held_up = stall.absent | stall.behind
         waiting.add_edges_from((i, j) for j, other in enumerate(stalls) if j != i and held_up & other.standing)
+        waiting.add_edges_from((i, -1 - member) for member in held_up & idle)
+    for members in snapshot.unrecorded:
+        for member in members & idle:
+            others = members - {member}
+            waiting.add_edges_from((-1 - member, -1 - other) for other in others & (idle | snapshot.unseen))
+            waiting.add_edges_from((-1 - member, j) for j, other in enumerate(stalls) if others & other.standing)
+    found: list[tuple[RootKind, frozenset[int], set[int]]] = []
+    blamed: set[int] = set()
+    for circle in sorted(nx.strongly_connected_components(waiting), key=max):
+        if not circle.issuperset(after for node in circle for after in waiting[node]):
+            continue
+        own, alone = {node for node in circle if node >= 0}, {-1 - node for node in circle if node < 0} & idle
+        if len(alone) == 1 and not (own and _crossed(snapshot, [stalls[i] for i in sorted(own)])):
+            blamed |= alone
+        elif len(alone) > 1:  # who waits for whom is not known
+            for_them = own or {i for member in alone for i in waiting.pred[-1 - member] if i >= 0}
+            found.append(("transfer", frozenset(), for_them))
+        elif own:
+            found.append((*_at_the_root(snapshot, [stalls[i] for i in sorted(own)]), own))
+    for i, stall in enumerate(stalls):
+        if (suspects := stall.absent & blamed) and (stall.group, stall.seq) not in odd:
+            found.append(("not-launched", suspects, {i}))
     merged: dict[tuple[RootKind, tuple[int, ...]], tuple[set[int], set[int]]] = {}
-    for circle in sorted(nx.strongly_connected_components(waiting), key=min):
-        lonely = {i: stalls[i].absent & idle for i in circle if (stalls[i].group, stalls[i].seq) not in odd}
-        found: list[tuple[RootKind, frozenset[int], set[int]]] = [
-            ("not-launched", suspects, {i}) for i, suspects in lonely.items() if suspects
-        ]
-        if not found and circle.issuperset(after for i in circle for after in waiting[i]):
-            found = [(*_at_the_root(snapshot, [stalls[i] for i in sorted(circle)]), circle)]
-        for kind, suspects, own in found:
-            if len(own) == 1 and any(stalls[i].absent & snapshot.busy for i in own):
-                continue
-            causes, explained = merged.setdefault((kind, tuple(sorted(suspects))), (set(), set()))
-            causes |= own
-            explained |= circle.union(*(nx.ancestors(waiting, i) for i in own))
+    for kind, suspects, own in found:
+        if len(own) == 1 and any(stalls[i].absent & snapshot.busy for i in own):
+            continue
+        causes, explained = merged.setdefault((kind, tuple(sorted(suspects))), (set(), set()))
+        causes |= own
+        explained |= own.union(*(nx.ancestors(waiting, i) for i in own))
     roots = []
     for (kind, named), (causes, explained) in merged.items():
         first = {i for i in causes if not nx.descendants(waiting, i) & causes} or causes
-        victims = {stalls[i].group for i in explained - first}
+        victims = {stalls[i].group for i in explained - first if i >= 0}
         roots.append(Root(kind, tuple(stalls[i] for i in sorted(first)), named, tuple(sorted(victims))))
     return sorted(roots, key=lambda root: (not root.suspects, root.kind == "no-record", -len(root.victims)))
+
+
+def _crossed(snapshot: Snapshot, circle: Sequence[Stall]) -> frozenset[int]:
+    """Return who went another way than the others, in stalls that wait for one another; empty = nobody, surely.
+
+    That is those that called alone what most of a group did not, and those without whom there would be no circle; else
+    those that stand where fewest of it stand.
+    """
+    import networkx as nx
+
+    waits: nx.DiGraph[int] = nx.DiGraph()
+    waits.add_edges_from((here, there) for stall in circle for here in stall.standing for there in stall.absent)
+    if nx.is_directed_acyclic_graph(waits):
+        return frozenset().union(*(stall.standing for stall in circle if 2 * len(stall.standing) <= len(stall.absent)))
+    waits.add_edges_from((a, b) for m in snapshot.unrecorded for a in m & snapshot.idle for b in m - {a})
+    within = {member for member in waits if waits.pred[member] and waits.succ[member]}
+    alone = {one for one in within if nx.is_directed_acyclic_graph(waits.subgraph(within - {one}))}
+    standing = [stall.standing & within for stall in circle]
+    fewest = min(map(len, standing))
+    return frozenset(alone or {member for members in standing if len(members) == fewest for member in members})
 
 
 def _at_the_root(snapshot: Snapshot, circle: Sequence[Stall]) -> tuple[RootKind, frozenset[int]]:
@@ -237,16 +267,13 @@ def _at_the_root(snapshot: Snapshot, circle: Sequence[Stall]) -> tuple[RootKind,
         return mismatch.kind, frozenset(member for member, _ in mismatch.others)
     if members & snapshot.missing:  # where one has died, others without records have, too
         return "no-record", snapshot.missing
-    if len(circle) == 1:
+    if len(circle) == 1 and not stall.absent & snapshot.idle:
         few = len(stall.standing) < max(len(stall.passed), 2) and stall.standing | stall.passed == members
         return ("not-completed", stall.standing) if few and stall.passed else ("transfer", frozenset())
-    if any(stall.behind for stall in circle):  # which may be under way at the same time
-        return "transfer", frozenset()
-    # members that stand where fewest of the circle stand
-    shared = Counter(member for stall in circle for member in (stall.standing | stall.absent))
-    standing = [{member for member in stall.standing if shared[member] > 1} for stall in circle]
-    fewest = min(map(len, standing))
-    return "crossed-order", frozenset[int]().union(*(members for members in standing if len(members) == fewest))
+    crossed = _crossed(snapshot, circle)
+    if not crossed or (any(stall.behind for stall in circle) and not snapshot.unrecorded):
+        return "transfer", frozenset()  # which may be under way at the same time
+    return "crossed-order", crossed
 
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]

@@ -79,7 +79,7 @@ class NodeAddress(NamedTuple):
 class GpuName(NamedTuple):
     """The index of a GPU on its node, and its PCI address."""
 
-    node: str  # empty = not known
+    node: str  # or the file that is of it, where its name is not known
     pci: str
     gpu: int
 
@@ -139,8 +139,8 @@ class Whereabouts:
     def placed(self, clue: Clue) -> Clue:
         """Return a clue with what is known of where its rank runs, or which rank runs on its GPU."""
         node = self.names.get(clue.node, clue.node) if clue.node else None
-        if isinstance(clue.gpu, str) and node is not None:
-            clue = replace(clue, gpu=self.gpus.get((node, clue.gpu), clue.gpu))
+        if isinstance(clue.gpu, str):
+            clue = replace(clue, gpu=self.gpus.get((node or clue.file, clue.gpu), clue.gpu))
         if clue.rank is not None:
             seat = self.seats.get(clue.rank)
             if seat is None:

@@ -187,14 +187,14 @@ def _lines_of(stream: ByteStream) -> dict[str, list[Line]]:
         rows = stream.raw_lines(MAX_LINE if documents else LONGEST)
     kept: dict[str, tuple[list[Line], deque[Line]]] = {}
     for number, data in rows:
-        looked_at = not documents and any(word in data for word in WORDS)
-        if not documents and not looked_at:
+        of_log = any(word in data for word in WORDS)
+        if not documents and not of_log:
             continue
         text = _STYLE.sub("", data.decode("utf-8", errors="replace")).rstrip().removeprefix("\ufeff")
-        for form in documents or logs:
-            if documents or form.marks.search(text):
-                first, last = kept.setdefault(form.kind, ([], deque(maxlen=MOST_KEPT)))
-                (first if len(first) < MOST_KEPT else last).append(Line(number, text))
+        of_line = [form for form in logs if form.marks.search(text[:LONGEST])] if of_log else []
+        for form in (*documents, *of_line):
+            first, last = kept.setdefault(form.kind, ([], deque(maxlen=MOST_KEPT)))
+            (first if len(first) < MOST_KEPT else last).append(Line(number, text))
     return {kind: [*first, *last] for kind, (first, last) in kept.items()}
 
 

@@ -24,7 +24,7 @@ _RANK = re.compile(r"\[Rank (\d+)\]")
 _WORK = re.compile(r"Work\w*\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+), NumelOut=(\d+))?")
 _STATUS = re.compile(
     r"(?:at (?:NCCL )?work(?: sequence id)?: (?P<at>-?\d+).*?)?"
-    r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)",
+    r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+),.*? last completed (?:NCCL )?work: (?P<completed>-?\d+)",
     re.IGNORECASE,
 )
 SAME_SIZE = {"ALLREDUCE", "ALLREDUCE_COALESCED", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"}

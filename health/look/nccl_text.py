@@ -54,7 +54,7 @@ class FailedPath(NamedTuple):
     line: int
 
 
-class Network(NamedTuple):
+class NetworkInUse(NamedTuple):
     """What a node talks to others over."""
 
     node: str
@@ -76,7 +76,7 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
         if address := _ADDRESS.search(words):
             yield NodeAddress(address[1], node)
         if network := _NETWORK.search(words):
-            yield Network(node, network[1] or network[2], text.name, line.number)
+            yield NetworkInUse(node, network[1] or network[2], text.name, line.number)
         if found["level"] != "WARN":
             continue
         if failure := _CUDA.search(words):
@@ -132,7 +132,7 @@ def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[obje
             yield NextStep(
                 f"test the paths between {' and '.join(ends[:4])}: arnold health pairs plan --suspects {','.join(ends)}"
             )
-    networks = [fact for fact in facts if isinstance(fact, Network)]
+    networks = [fact for fact in facts if isinstance(fact, NetworkInUse)]
     slow = {fact.node: fact for fact in networks if fact.name == "Socket"}
     fast = {fact.node for fact in networks if fact.name != "Socket"} - slow.keys()
     if slow and len(fast) >= FEWEST_OTHERS and len(slow) * 4 <= len(fast) + len(slow):

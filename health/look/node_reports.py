@@ -74,6 +74,8 @@ def read_kernel_log(text: TextFile) -> Iterator[object]:
         yield Note(f"no evidence against hardware: {', '.join(dict.fromkeys(passed_over))}")
 
 
+_IN_USE = re.compile(r"busy or unavailable|in use|utili[sz]ation|MCUTIL|allocat|persistence", re.IGNORECASE)
+"""Warnings of a test that could not be run as it should be: they convict nothing."""
 _DIAG_ROW = re.compile(r"^\|\s*(.*?)\s*\|\s*(.*?)\s*\|\s*$")
 _DIAG_GPUS = re.compile(r"GPUs?:?\s*([\d, ]+)|\bGPU(\d+): (?:Fail|FAIL)")
 SOFTWARE_TESTS = re.compile(
@@ -86,9 +88,9 @@ SOFTWARE_TESTS = re.compile(
 
 def read_diag_table(text: TextFile) -> Iterator[object]:
     """Yield a clue for each GPU that a test of hardware failed on, with the warnings below it."""
-    test, node = "", text.node
+    test, node, warned = "", text.node, dict[str, str]()
     failed: dict[tuple[str, int | None], list[Line]] = defaultdict(list)
-    passed = 0
+    passed, in_warning = 0, False
     for line in text.lines:
         if (row := _DIAG_ROW.match(line.text)) is None:
             continue
@@ -96,22 +98,23 @@ def read_diag_table(text: TextFile) -> Iterator[object]:
         small = name.lower()
         if small in ("hostname", "host name"):
             node = result
-        if small and not small.startswith(("warning", "error", "info")):
-            test = name
-        verdict = re.search(r"\b(pass|fail|skip|warn)\b", result, re.IGNORECASE)
-        if verdict is None:
-            continue
-        passed += verdict[1].lower() == "pass"
-        if verdict[1].lower() == "fail" and not SOFTWARE_TESTS.search(test):
-            named = [
-                int(number)
-                for all_of, one in _DIAG_GPUS.findall(result)
-                for number in re.findall(r"\d+", all_of or one)
-            ]
-            gpus: list[int | None] = [*named] or [None]
-            for gpu in gpus:
-                failed[test, gpu].append(line)
-    yield from _diag_clues(failed, passed, text.name, node)
+        if small:
+            in_warning = small.startswith(("warning", "error", "info"))
+            test = test if in_warning else name
+        if in_warning:
+            warned[test] = warned.get(test, "") + result
+        elif verdict := re.search(r"\b(pass|fail)\b", result, re.IGNORECASE):
+            passed += verdict[1].lower() == "pass"
+            if verdict[1].lower() == "fail" and not SOFTWARE_TESTS.search(test):
+                found = _DIAG_GPUS.findall(result)
+                named = [int(number) for all_of, one in found for number in re.findall(r"\d+", all_of or one)]
+                gpus: list[int | None] = [*named] or [None]
+                for gpu in gpus:
+                    failed[test, gpu].append(line)
+    kept = {key: lines for key, lines in failed.items() if not _IN_USE.search(warned.get(key[0], ""))}
+    if len(kept) < len(failed):
+        yield Note("tests that failed because the GPU was in use are left out: run them on an idle node")
+    yield from _diag_clues(kept, passed, text.name, node)
 
 
 def read_diag_json(text: TextFile) -> Iterator[object]:
@@ -128,7 +131,8 @@ def read_diag_json(text: TextFile) -> Iterator[object]:
             inner = name if isinstance(name, str) else test
             status = str(value.get("status", "")).lower()
             passed += status == "pass"
-            if status == "fail" and not SOFTWARE_TESTS.search(inner):
+            in_use = _IN_USE.search(json.dumps(value.get("warnings", "")))
+            if status == "fail" and not SOFTWARE_TESTS.search(inner) and not in_use:
                 of_gpu = str(value.get("entity_group", "GPU")).upper() == "GPU"
                 gpus = re.findall(r"\d+", str(value.get("gpu_id", value.get("gpu_ids", value.get("entity_id", "")))))
                 numbers: list[int | None] = [int(gpu) for gpu in gpus if of_gpu]
@@ -137,10 +141,7 @@ def read_diag_json(text: TextFile) -> Iterator[object]:
             stack += [(inner, item) for item in value.values() if isinstance(item, dict | list)]
     if document is None:
         yield Note("the JSON is broken or cut off: get it again")
-    # a test fails as a whole because it failed on a GPU
-    on_gpu = {test for test, gpu in failed if gpu is not None}
-    kept = {key: lines for key, lines in failed.items() if key[1] is not None or key[0] not in on_gpu}
-    yield from _diag_clues(kept, passed, text.name, text.node)
+    yield from _diag_clues(failed, passed, text.name, text.node)
 
 
 def _json_of(text: TextFile) -> tuple[Any, int]:
@@ -157,20 +158,14 @@ def _json_of(text: TextFile) -> tuple[Any, int]:
 def _diag_clues(
     failed: Mapping[tuple[str, int | None], list[Line]], passed: int, file: str, node: str | None
 ) -> Iterator[object]:
-    by_gpu: dict[int | None, dict[str, list[Line]]] = defaultdict(dict)
-    for (test, gpu), lines in failed.items():
-        by_gpu[gpu][test] = lines
-    for gpu, tests in by_gpu.items():
-        if (
-            gpu is None
-            and len(by_gpu) > 1
-            and all(test in other for test in tests for g, other in by_gpu.items() if g is not None)
-        ):
-            continue
-        where = line_numbers(line for lines in tests.values() for line in lines)
-        yield Clue("gpu-error", "certain", f"dcgmi diag failed: {', '.join(tests)}", file, where, node, gpu=gpu)
-    if not failed and passed:
-        yield Clue("passed", "likely", f"dcgmi diag passed {passed} tests", file, (), node or "", clears=True)
+    gpus: set[int | None] = {gpu for _, gpu in failed if gpu is not None} or {None}
+    for gpu in gpus:  # a test fails as a whole because it failed on a GPU
+        tests = {test: lines for (test, of), lines in failed.items() if of == gpu}
+        if tests:
+            where = line_numbers(line for lines in tests.values() for line in lines)
+            yield Clue("gpu-error", "certain", f"dcgmi diag failed: {', '.join(tests)}", file, where, node, gpu=gpu)
+    if not failed and passed and node is not None:
+        yield Clue("passed", "likely", f"dcgmi diag passed {passed} tests", file, (), node, clears=True)
     if failed and node is None:
         yield NextStep(f"say of which node {file} is: call it diag-NODE.txt, or put it into a folder of that name")
 
@@ -194,7 +189,7 @@ def read_smi(text: TextFile) -> Iterator[object]:
         elif found := _GPU.match(line.text):
             current, path = pci_address(found[1]), []
             settings[current] = []
-            yield GpuName(text.node or "", current, len(settings) - 1)
+            yield GpuName(text.node or text.name, current, len(settings) - 1)
         elif current and (found := _SETTING.match(line.text)):
             indent = len(found[1])
             path = [step for step in path if step[0] < indent]

@@ -44,6 +44,7 @@ class WorkerSlowness(NamedTuple):
     factor: float  # median over the steps, from the onset on where there is one
     steps: float  # share of all steps in which it is noticeably slow
     onset: int | None  # place of the first step from which on it is slow on end; None = slow from the beginning
+    lost: float  # seconds that it computes longer in such a step
 
 
 def compute_seconds(replayed: Replayed) -> Floats:
@@ -85,6 +86,7 @@ def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], WorkerSlownes
     """Return (place of the rank, stage) -> how slow, of all workers that compute longer than their peers."""
     seconds = compute_seconds(replayed)
     ratio, plain = factors(seconds), plain_ratios(seconds)
+    longer = seconds * (1.0 - 1.0 / plain)
     late, half = ratio[:, :, -ON_END:].min(axis=2), np.median(ratio, axis=2)
     slower = {}
     for stage, rank in np.argwhere(np.maximum(late, half) >= NOTICED):
@@ -92,7 +94,8 @@ def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], WorkerSlownes
         # beside each other: beside a slow worker they look fast
         beside = ratio_to(others, np.median(others, axis=0))
         if slowness := _judged(ratio[stage, rank], plain[stage, rank], beside):
-            slower[int(rank), int(stage)] = slowness
+            lost = float(np.median(longer[stage, rank, slowness.onset or 0 :]))
+            slower[int(rank), int(stage)] = slowness._replace(lost=lost)
     return slower
 
 
@@ -122,7 +125,7 @@ def _judged(own: Floats, plain: Floats, peers: Floats) -> WorkerSlowness | None:
     factor = bound if factor > NOTICED * bound else factor
     if factor < max(NOTICED, 1.0 + SPREADS * spread_of(np.median(peers[:, first:], axis=1))):
         return None
-    return WorkerSlowness(factor, share, onset)
+    return WorkerSlowness(factor, share, onset, 0.0)
 
 
 def _onset(own: Floats, peers: Floats) -> int | None:

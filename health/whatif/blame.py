@@ -71,8 +71,9 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
 
 
 def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], WorkerSlowness]) -> tuple[SlowWorker, ...]:
-    """Return those that are blamed, or that alone slow the job, slowest first."""
+    """Return those that are blamed, or that alone slow the job, by as much as they compute longer, slowest first."""
     slowdown, blamed = analysis.worker_slowdown, analysis.places(analysis.slowest)
+    least = (NOTICED - 1.0) * analysis.step_seconds
     noticed = [
         SlowWorker(
             dp=analysis.dp_ranks[rank],
@@ -84,7 +85,8 @@ def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], WorkerSlowness])
             node=None,
         )
         for (rank, stage), slowness in slow.items()
-        if analysis.slowest is not None and (slowdown[rank, stage] >= NOTICED or (rank, stage) in blamed)
+        if analysis.slowest is not None
+        and ((slowdown[rank, stage] >= NOTICED and slowness.lost >= least) or (rank, stage) in blamed)
     ]
     return tuple(sorted(noticed, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
 

@@ -439,7 +439,7 @@ class RankOps:
     def ops(self) -> Iterator[Op]:
         """Yield all operations, in no order worth relying on."""
         for number, start, end in self.steps:
-            inside = [range_ for range_ in self.profile.ranges if start <= range_.start < end]
+            inside = [range_ for range_ in self.profile.ranges if start <= range_.start < end and self._began(range_)]
             if self._staged:
                 inside = directed(part for range_ in inside for part in self._one_pass(range_))
             else:
@@ -487,6 +487,14 @@ class RankOps:
                 yield self._op(of_step, optype, _hull(spans))
             if self.profile.on_cpu and not len(self.profile.launch):
                 yield from self._from_calls(inside, (start, end), number)
+
+    def _began(self, range_: Range) -> bool:
+        """Return whether anything began in a range: on a CPU a schedule names reductions of each chunk, of which a job
+        that reduces its gradients itself makes none there.
+        """
+        first, stop = np.searchsorted(self._calls, (range_.start, range_.end))
+        timed_by_host = self.profile.on_cpu and not len(self.profile.launch)
+        return bool(first < stop) or not timed_by_host or not set(optypes.COLLECTIVE) & set(range_.meaning.optypes)
 
     def kernels_launched(self, start: float, end: float) -> NDArray[np.int64]:
         """Return kernels launched in a stretch of the host."""

@@ -55,6 +55,12 @@ def test_a_circle_is_a_crossed_order_and_the_few_crossed_it() -> None:
     assert [culprit.certainty for culprit in found.culprits] == ["likely"]
 
 
+def test_the_one_without_whom_there_is_no_circle() -> None:
+    """2 waits for 0, 1 and 3; 0 and 3 wait for 2, and 1 for 3: each stands alone, and all circles go through 2."""
+    (root,) = find_roots(snapshot(stall(0, {2}, {0, 1, 3}), stall(1, {0}, {2}), stall(2, {1}, {3}), stall(3, {3}, {2})))
+    assert (root.kind, root.suspects) == ("crossed-order", (2,))
+
+
 def test_a_circle_of_two_names_both() -> None:
     """One against one: either may have crossed."""
     (root,) = find_roots(snapshot(stall(0, {0}, {1}), stall(1, {1}, {0})))
@@ -124,6 +130,25 @@ def test_who_may_wait_for_another_unseen_is_not_named() -> None:
     found = diagnose_snapshot(snapshot(*stalls, unrecorded=(frozenset({2, 3}),)))
     assert [culprit.member for culprit in found.culprits] == [5]
     assert says(found.notes, "rank 2 and rank 3", "not recorded")
+
+
+def test_who_called_alone_what_the_others_did_not() -> None:
+    """2 stands alone in g0, for which 0, 1 and 3 have not come; 0 is nowhere, and may receive from 2: it is 2."""
+    stalls = (stall(0, {2}, {0, 1, 3}), stall(1, {1}, set(), behind={2}), stall(2, {3}, set(), behind={2}))
+    (root,) = find_roots(snapshot(*stalls, unrecorded=(frozenset({0, 2}),)))
+    assert (root.kind, root.suspects) == ("crossed-order", (2,))
+
+
+def test_the_only_one_nowhere_is_named_though_it_exchanges_with_who_waits_for_it() -> None:
+    """0, 1 and 2 wait in g0 for 3, which exchanges with 1: that 3 waits for 1 in turn is the lesser guess."""
+    (root,) = find_roots(snapshot(stall(0, {0, 1, 2}, {3}), unrecorded=(frozenset({1, 3}),)))
+    assert (root.kind, root.suspects) == ("not-launched", (3,))
+
+
+def test_two_that_stand_nowhere_and_exchange_are_not_told_apart() -> None:
+    """0 waits for 2, 1 for 3, and these exchange: the job stands still, and nobody is named."""
+    found = diagnose_snapshot(snapshot(stall(0, {0}, {2}), stall(1, {1}, {3}), unrecorded=(frozenset({2, 3}),)))
+    assert (found.status, found.culprits, len(found.groups)) == ("failure", (), 2)
 
 
 def test_whoever_is_busy_elsewhere_is_not_blamed() -> None:
