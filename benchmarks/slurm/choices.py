@@ -113,6 +113,7 @@ class Stage:
 
     slurm: RealSlurm
     folder: Path
+    single: tuple[str, ...]  # options of sbatch by which a list of nodes may be of any blocks
 
     def cluster(self) -> Cluster:
         """Return what Slurm says of itself."""
@@ -139,7 +140,7 @@ class Stage:
             self._arnold(
                 "place", "--cluster", "slurm:", "--job", job, "--rank-order", "slurm", "--output", nodes, "--json"
             )
-            chosen = ["-w", nodes.read_text().strip(), f"--nodes={dp * pp}"]
+            chosen = ["-w", nodes.read_text().strip(), f"--nodes={dp * pp}", *self.single]
             number = self.slurm.run("sbatch", "--parsable", *self._common(), *chosen, self.folder / "job.sh").strip()
         ranks = self._ranks(number, dp * pp)
         if ranks is None:
@@ -199,7 +200,7 @@ def stage(install: Install, plugin: str, *, busy: Sequence[str]) -> Iterator[Sta
             slurm.wait_for(len(NODES) - len(busy), most=True)
             mine = {name: os.environ.get(name, "") for name in ("SLURM_CONF", "PATH")}
             os.environ.update({name: slurm.environment[name] for name in mine})
-            yield Stage(slurm, folder)
+            yield Stage(slurm, folder, ("--segment=1",) if plugin == "block" else ())
             os.environ.update(mine)
 
 
