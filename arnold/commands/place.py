@@ -172,9 +172,8 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
     texts: dict[str, str] = {}
     for instance, outcome in zip(instances, joint.outcomes, strict=False):
         job = instance.job
-        texts |= options_for[job.name].texts(
-            document.jobs[job.name], job, asked=inputs.files.sbatch_options(instance.cluster)
-        )
+        asked = inputs.files.sbatch_options(instance.cluster)
+        texts |= options_for[job.name].texts(document.jobs[job.name], job, asked=asked)
         if (page := options_for[job.name].html) is not None:
             from arnold.pages.placement_page import placement_page
 

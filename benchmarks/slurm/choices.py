@@ -45,6 +45,7 @@ NODES = tuple(f"n{i:04d}" for i in range(1, sum(PODS) + 1))
 BUSY = 57
 GPUS = 8
 BLOCKS_SINCE = (24, 5)  # the Slurm from which on topology/block has segments
+ANY_BLOCKS_SINCE = (26, 5)  # and from which on it takes a list of nodes of several blocks
 LONGEST = 240.0  # seconds for a job of one line to start and end; bounds a failure
 WAITS = 4.0  # seconds after which a job for which Slurm names a reason waits for it
 SAY = "#!/bin/bash\nsrun sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'\n"
@@ -224,8 +225,7 @@ def chosen_by_rule(way: Way, cluster: Cluster, shape: tuple[int, int]) -> set[st
 def measure(install: Install, *, seed: int, shapes: Sequence[tuple[int, int]] = SHAPES) -> list[Measured]:
     """Start every shape in every way that the Slurm has, and by Arnold."""
     measured = []
-    plugins = ["tree", *(["block"] if install.numbers >= BLOCKS_SINCE else [])]
-    for plugin in plugins:
+    for plugin in ["tree", *(["block"] if install.numbers >= ANY_BLOCKS_SINCE else [])]:
         with stage(install, plugin, busy=some_busy(seed)) as on:
             cluster = on.cluster()
             for shape in shapes:
