@@ -88,6 +88,7 @@ class FolderLook:
     files: tuple[LookedAt, ...]
     suspects: tuple[Suspect, ...]
     next: tuple[str, ...]
+    nodes: int  # that the files name
 
 
 def look_at_folder(folder: str) -> FolderLook:
@@ -119,7 +120,9 @@ def look_at_folder(folder: str) -> FolderLook:
             case NextStep():
                 wanted[item.words] = None
     suspects = suspects_of(clues, known_of)
-    return FolderLook(tuple(files.values()), tuple(suspects), tuple(wanted))
+    nodes = {seat.node for seat in known_of.seats.values()} | {clue.node for clue in clues if clue.node}
+    nodes |= {node for name in files if (node := node_in(name)) is not None}
+    return FolderLook(tuple(files.values()), tuple(suspects), tuple(wanted), len(nodes))
 
 
 def _files(folder: str) -> Iterator[tuple[Path, str]]:
