@@ -123,6 +123,8 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "sbatch ": ("", LAUNCHERS),
         "arnold place job.yaml --time": ("", "needs Slurm"),
         "arnold slurm submit": ("", LAUNCHERS),
+        "arnold slurm check": ("", LAUNCHERS),
+        "arnold slurm queue": ("", LAUNCHERS),
     },
     "docs/how-to/what-to-buy.md": {
         "arnold capacity minipods": (
