@@ -655,7 +655,7 @@ def test_pods_that_share_the_node_that_they_select() -> None:
 @pytest.mark.parametrize(
     ("hosts", "reason", "words"),
     [
-        (("m0-0", "m0-1", "", ""), "CannotBePlanned", ("2 of 4 pods", "g-2", "or none")),
+        (("m0-0", "m0-1", "", ""), "CannotBePlanned", ("none (g-2)", "or none")),
         (("m0-0", "m0-1", "m0-2", "m0-9"), "CannotBePlanned", ("m0-9",)),
         (("m0-0", "m0-0", "m0-2", "m0-3"), "CannotBePlanned", ("m0-0", "twice")),
         (("m0-0", "m0-1", "m0-2", "m1-0"), "NoRoom", ("m1-0", "not free", "wait")),
