@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+Who = tuple[str | None, int | None, int | str | None]  # node, rank, GPU
+
 
 class Pasted(NamedTuple):
     """A text, and what is right."""
 
     file: str
     text: str
-    suspects: tuple[tuple[str | None, int | None, int | str | None], ...]  # node, rank, GPU
+    suspects: tuple[Who, ...]
     kind: str
 
 
