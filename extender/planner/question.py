@@ -105,14 +105,17 @@ class Asked:
 
     @property
     def unreserved(self) -> Cluster | None:
-        """The nodes of which nothing is to be left to others in the last attempt, whoever is on them; ``None`` = no
-        such.
+        """The nodes of which nothing is to be left to others in the last attempt, whoever is on them, of those that its
+        pods select; ``None`` = no such.
         """
         if not self.case.offers:
             return None
-        if (keep := self.case.offers[-1]) is None:
+        if (keep := self.case.offers[-1]) is None and not self.chosen:
             return self.cluster
-        rows = np.flatnonzero((self.rows >= 0) & (keep[self.rows] == 0)).astype(np.int32)
+        theirs = np.ones(len(self.rows), dtype=np.bool_) if keep is None else (self.rows >= 0) & (keep[self.rows] == 0)
+        if self.chosen:
+            theirs &= np.isin(self.cluster.names, self.chosen)
+        rows = np.flatnonzero(theirs).astype(np.int32)
         return self.cluster.subset(rows) if len(rows) else None
 
 
