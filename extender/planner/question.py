@@ -10,7 +10,7 @@ from datetime import datetime
 
 import numpy as np
 
-from extender.cluster_cache import ClusterCache
+from extender.cluster_cache import ClusterCache, key_of_pod
 from extender.fleet.fleet import Fleet
 from extender.fleet.hosts import demands_of
 from extender.fleet.images import with_images
@@ -20,7 +20,7 @@ from extender.gangs.job import holds_for, on_nodes
 from extender.gangs.pod_rules import hosts_chosen
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan
-from extender.queue_views import FleetState, key_of_pod, waiting_gang
+from extender.queue_views import FleetState, waiting_gang
 from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
 from scheduler.job_on_cluster import named_in_full
@@ -326,8 +326,7 @@ def _drawn(
     for uid, pod in state.pods.items():
         node = pod.node or state.fleet.released_to(uid)
         if node is not None and not pod.terminal:
-            member = state.member(uid)
-            add(key_of_pod(pod) if member is None else member.key, node, watts_of(pod))
+            add(state.key_of(pod), node, watts_of(pod))
     for plan in state.plans.values():
         gang = state.gang(plan.key) if plan.holding else None
         if gang is None:
