@@ -40,7 +40,7 @@ FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NCCL_TEXT, *FRAMEWORK_REPORTS, *NODE_
 
 WORDS = (
     *(b"NCCL", b"nccl", b"Xid", b"NVRM", b"ank", b"traggler", b"STRAGGLER", b"Etpt", b":\n", b":\r\n"),
-    *(b"srun", b"mpirun", b"Root Cause", b"exitcode", b"host ", b"time "),
+    *(b"srun", b"mpirun", b"Root Cause", b"exitcode", b"host ", b"time ", b"didn't join", b"joined any"),
 )
 """Of which each line of a log's forms has one: most lines of a large log have none, and are not looked at twice."""
 
