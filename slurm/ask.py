@@ -7,6 +7,7 @@ Debian's 22.05, the text says the same, and of 10,000 nodes it takes half a seco
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Container, Sequence
 
@@ -84,6 +85,19 @@ def submit(words: Sequence[str], *, without: Container[str] = ()) -> tuple[int, 
     environment = {name: value for name, value in os.environ.items() if name not in without}
     done = subprocess.run(["sbatch", *words], stdout=subprocess.PIPE, text=True, check=False, env=environment)
     return done.returncode, done.stdout
+
+
+def through(command: str, text: str) -> str:
+    """Give a program of the site's a text, and return what it complains of; empty = nothing.
+
+    :raises InvalidInput: it cannot be started.
+    """
+    try:
+        done = subprocess.run(shlex.split(command), input=text, capture_output=True, text=True, check=False)
+    except (OSError, ValueError, IndexError) as error:
+        fix = "give the command of manifests/slurm/node_keeper, such as 'sudo -u slurm /etc/slurm/node_keeper'"
+        raise InvalidInput(f"{command[:80]!r} cannot be started: {error}", where="--through", fix=fix) from error
+    return done.stderr.strip() or ("" if done.returncode == 0 else f"it ended with {done.returncode}")
 
 
 def _run(command: Sequence[str], *, where: str, epoch: bool = False) -> tuple[Source, str]:

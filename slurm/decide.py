@@ -22,6 +22,7 @@ before.  An update is written in one order: reservation, order file, one call of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -97,7 +98,9 @@ def decide(
         tuple(queue.updates),
         tuple(number for number in orders if number not in live.by_number),
         tuple(
-            held.name for held in live.said.reservations or () if held.name.startswith(OURS) and held.name not in used
+            held.name
+            for held in live.said.reservations or ()
+            if re.fullmatch(rf"{OURS}\d+", held.name) and held.name not in used
         ),
         queue.states,
         queue.reasons,

@@ -159,7 +159,10 @@ def real_slurm(
     :param shared: folder that its jobs read and write as well; the folder itself if not said.
     :param conf: lines more of slurm.conf.
     """
-    port, *ports = (free_port() for _ in range(1 + len(nodes)))
+    found = set[int]()
+    while len(found) <= len(nodes):  # of many that are free two may be the same
+        found.add(free_port())
+    port, *ports = found
     plugin = "block" if "BlockName=" in topology else "tree"
     lines = [
         f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={one} CPUs={2 * gpus or 4}"

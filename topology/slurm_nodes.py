@@ -344,6 +344,7 @@ def _names_any(field: str, node_names: Container[str]) -> bool:
 
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
 _REASON = re.compile(r"(?:^|\s)Reason=(?P<why>[^\n]*?)\s+\[(?P<who>[^\s\[\]@]+)@(?P<time>[^\s\[\]]+)\](?=\s|$)")
+_NODE_COMMENT = re.compile(r"\sComment=([^\n]*)")
 _MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
 _SHARDS = re.compile(r"(?:^|,)(?:gres/)?shard(?:[:=][^:=,()]+)*?[:=]([0-9]{1,9})(?=[(,]|$)")
 _GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,|$)")
@@ -382,6 +383,8 @@ class SlurmNode:
     features: tuple[str, ...] | None = None  # None = not said
     reason: SlurmReason = SlurmReason()
     topology: str = ""  # where it is, default:spine-1:leaf-2, of several topologies with commas between them
+    weight: int | None = None  # the larger, the later Slurm gives it away; None = not said
+    comment: str = ""  # and what may follow it
     newest: float | None = None  # the newest time, in seconds since 1970, that was past when Slurm said this
 
 
@@ -650,6 +653,8 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
             _features(features),
             why,
             fields.get("Topology") or "",
+            int(weight) if (weight := fields.get("Weight", "")).isdecimal() else None,
+            comment[1].strip() if (comment := _NODE_COMMENT.search(record)) else "",
             max((time for text in times if (time := slurm_time(text)) is not None), default=None),
         )
 

@@ -24,7 +24,8 @@ import click
 
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import Command, Group, JsonCommand
-from arnold.options.shared_options import policy_option
+from arnold.options.field_options import file_option
+from arnold.options.shared_options import STORE_HELP, policy_option
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source, write_file
 from slurm.ask import SlurmRefused, ask, tell
@@ -93,6 +94,11 @@ Examples:
   arnold slurm submit --grid tp=8,pp=8,dp=16 -p gpu -t 12:00:00 train.sh
   arnold slurm submit --grid tp=8,pp=4,dp=8,alpha=0.7 --parsable --ntasks-per-node=8 train.sh --lr 3e-4
   arnold slurm submit --grid tp=8,dp=4 --test-only train.sh
+"""
+FLAGS_EXAMPLES = """\b
+Examples:
+  arnold slurm flags --store flags.db --measures faulty=drain,straggler=weight
+  arnold slurm flags --store flags.db --measures faulty=drain --through 'sudo -u slurm /etc/slurm/node_keeper'
 """
 ORDER_EXAMPLES = """\b
 Examples:
@@ -164,16 +170,19 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     folder = None if wish.trial else _orders(orders)
     if folder is not None:
         check_writable(folder / "0")
+    from arnold.options.cluster_options import SINGLE_NODES
     from slurm.decide import MOST_NAMES
     from slurm.serve import served
 
     instance, outcome = _planned(grid, wish)
+    blocks = instance.cluster.blocks is not None and "segment" not in wish.options
+    single = [f"--{name}={value}" for name, value in SINGLE_NODES.items()] if blocks else []
     if outcome.evaluation is None or outcome.proposal.nodes is None:
         if folder is None or not served(folder) or not wish.starts_at_once or "comment" in wish.options:
             click.echo(f"not submitted: {outcome.reason}", err=True)
             return exit_code(outcome.status)
         asks = GridRequest(re.sub(r"\s", "", grid), begin=0.0).comment()  # LATER is not a wish of the user's
-        code, number = _sbatch(wish, instance.job.grid.cells, [f"--comment={asks}", f"--begin={LATER}"])
+        code, number = _sbatch(wish, instance.job.grid.cells, [f"--comment={asks}", f"--begin={LATER}", *single])
         if code or not number.isdecimal():
             return code
         click.echo(f"waits for its plan (arnold slurm explain {number}): {outcome.reason}", err=wish.parsable)
@@ -185,7 +194,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     if len(names := fold_hostlist(nodes)) > MOST_NAMES:
         raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
     begin = [f"--begin={LATER}"] if wish.starts_at_once and not wish.trial else []
-    code, number = _sbatch(wish, len(nodes), [f"--nodelist={names}", *begin])
+    code, number = _sbatch(wish, len(nodes), [f"--nodelist={names}", *begin, *single])
     if folder is None:
         click.echo(line, err=wish.parsable)
         return code
@@ -309,6 +318,42 @@ def check(*, as_json: bool, orders: str | None) -> int:
     document = SlurmChecksDocument(tuple(checks(None if orders is None else Path(orders))))
     answer(document, print_checks, as_json=as_json)
     return 0 if all(check.ok for check in document.checks) else 2
+
+
+@command.command("flags", cls=Command, epilog=FLAGS_EXAMPLES)
+@file_option("--store", required=True, help=STORE_HELP)
+@click.option(
+    "--measures",
+    metavar="KIND=MEASURE,..",
+    default="",
+    help="What is done about faulty, degraded and straggler nodes: price, weight, reserve, drain.  [default: price]",
+)
+@click.option("--through", metavar="COMMAND", help="The program that does it.  [default: it is only said]")
+def flags(*, store: str, measures: str, through: str | None) -> None:
+    """Say what the flags of a store lead to in Slurm, and have it done.
+
+    price: nothing in Slurm, plans alone avoid the node. weight: Slurm gives it away later. reserve: it goes into the
+    reservation arnold_suspect. drain: with the reason "arnold: WHAT since WHEN". At most 2 % of the nodes and of each
+    minipod (one always may) are drained or reserved in a day; only what Arnold drained is resumed. COMMAND is
+    manifests/slurm/node_keeper, run as SlurmUser: it checks each change again, and does nothing else.
+    """
+    from datetime import UTC, datetime
+
+    from slurm.ask import through as give
+    from slurm.evidence import EvidencePolicy, decide_evidence
+    from slurm.live import Eyes
+    from topology.flag_sources import read_flags
+
+    policy, live = EvidencePolicy.parse(measures), Eyes().look()
+    decision = decide_evidence(live, read_flags(store, now=datetime.now(UTC)), policy)
+    for change in decision.changes:
+        click.echo(" ".join(filter(None, (change.verb, change.node or "nothing", change.value))))
+    for node, why in sorted(decision.passed_over.items()):
+        click.echo(f"not {node}: {why}", err=True)
+    if through is None:
+        click.echo(f"{len(decision.changes)} changes, none made without --through", err=True)
+    elif decision.changes and (complaint := give(through, "".join(f"{c.line()}\n" for c in decision.changes))):
+        raise SlurmRefused(complaint, where=through, fix="look at the node in Slurm; what was not refused is done")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from arnold.console.output import GOOD, SO_SO, print_rows, print_sentences
@@ -14,9 +15,11 @@ from ground.records import JsonRecord
 from health.collectives.diagnosis import Certainty
 from health.look.evidence import Clue, Suspect
 from health.look.folder import FolderLook
+from health.look.suspect_flags import look_flags
 from health.pairs.group_testing import Findings, Pair
 from health.pairs.rounds import Rounds
 from topology.cluster import Cluster
+from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,12 +86,14 @@ class LookDocument(JsonRecord):
     """Every file, by name."""
     suspects: tuple[NamedSuspect, ...]
     """Who is suspected, the surest first; empty = nobody."""
+    flags: tuple[NodeFlag, ...]
+    """Flags of nodes that are at least likely: faulty where hardware is certain to be, else a price."""
     next: tuple[str, ...]
     """What to collect or do next."""
 
 
-def look_document(look: FolderLook) -> LookDocument:
-    """Return the document of a look."""
+def look_document(look: FolderLook, folder: str, *, now: datetime) -> LookDocument:
+    """Return the document of a look at a folder."""
     suspects = tuple(_named(suspect) for suspect in look.suspects)
     read = sum(file.read for file in look.files)
     of_files = f"{read:,} of {plural(len(look.files), 'file')} read"
@@ -97,7 +102,11 @@ def look_document(look: FolderLook) -> LookDocument:
         others = f", and {plural(len(suspects) - 1, 'other')}" if len(suspects) > 1 else ""
         verdict = f"{suspects[0].sure.capitalize()}: {who(suspects[0])} ({suspects[0].kind}){others}; {of_files}"
     files = tuple(LookedAtFile(file.name, file.kind, file.read, file.note) for file in look.files)
-    return LookDocument(verdict, files, suspects, look.next)
+    flags, steps = look_flags(look.suspects, now=now), list(look.next)
+    if flags:
+        record = f"arnold health look {folder} --flags-out flags.json; arnold flags record --store flags.db flags.json"
+        steps.insert(0, f"keep the next job off {few(flag.node for flag in flags)}: {record}")
+    return LookDocument(verdict, files, suspects, flags, tuple(steps))
 
 
 def _named(suspect: Suspect) -> NamedSuspect:

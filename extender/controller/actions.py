@@ -123,8 +123,12 @@ def release_mark(key: GangKey, size: int) -> str:
 
 
 def release_patch(pod: Pod, node: str, mark: str) -> Document:
-    """Return the merge patch (RFC 7386) that ungates and marks this version of a pod."""
+    """Return the merge patch (RFC 7386) that ungates and marks this version of a pod.
+
+    Who wrote which field is forgotten: to find that out anew costs the API server a third of the patch, and of a pod
+    that has its node nobody applies another version.
+    """
     gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates or () if gate.name != GATE]
-    metadata = {"uid": pod.uid, "resourceVersion": pod.metadata.resource_version}
+    metadata = {"uid": pod.uid, "resourceVersion": pod.metadata.resource_version, "managedFields": [{}]}
     marks = {"labels": {RELEASED: mark}, "annotations": {NODE: node}}
     return {"metadata": metadata | marks, "spec": {"schedulingGates": gates or None}}

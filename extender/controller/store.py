@@ -41,6 +41,7 @@ from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject
 from topology.kubernetes.pods import NODE, Pod
 
 T = TypeVar("T")
+RELEASES = 16  # at once: with more the first pod would wait for the first halves of all others
 
 
 class Identity(NamedTuple):
@@ -179,6 +180,7 @@ class Writer:
     leads: Callable[[], bool]  # whether this replica leads, at this very moment
     metrics: Metrics
     evicts: bool = False  # whether pods go by the Eviction API, which heeds disruption budgets
+    _releasing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RELEASES))
     # held while a history is written: of gangs that end together each adds to what the one before has written
     _learning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -191,11 +193,13 @@ class Writer:
 
     async def release(self, pod: Pod, node: str, mark: str) -> None:
         """Nominate a node for a pod, take its gate off and mark it, or raise ``Conflict``: it is not what it was."""
-        with self._counted("release"):
-            pod = await self._patch_status(pod, {"nominatedNodeName": node})
-            change = release_patch(pod, node, mark)
-            raw = await self.for_pods.patch(client.PODS, pod.name, change, kind="merge-patch", namespace=pod.namespace)
-        self.stores.pods.wrote(decode_pod(raw))
+        async with self._releasing:
+            with self._counted("release"):
+                pod = await self._patch_status(pod, {"nominatedNodeName": node})
+                change = release_patch(pod, node, mark)
+                space = pod.namespace
+                raw = await self.for_pods.patch(client.PODS, pod.name, change, kind="merge-patch", namespace=space)
+            self.stores.pods.wrote(decode_pod(raw))
 
     async def tell(self, pod: Pod, node: str) -> None:
         """Write into a pod which node it has; one that was bound meanwhile, which refuses it, knows."""

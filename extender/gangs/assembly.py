@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from extender.dialect_names import RAY_CLUSTER
 from extender.gangs.annotations import ANNOTATIONS, hints_of
 from extender.gangs.job import Understood, understand
 from extender.gangs.pod_rules import check_rules, left_to_scheduler
@@ -401,6 +402,8 @@ def _seated(
 
 def _without_rank(pod: Pod) -> InvalidGang:
     fix = f"number the pods from 0 with the label {RANK}, or use a controller that numbers its pods"
+    if RAY_CLUSTER in pod.labels:
+        fix = "use KubeRay 1.6, or 1.5 with --feature-gates=RayMultiHostIndexing=true: these number their workers"
     return InvalidGang.of_pod(pod, f"pod {pod.name} has no rank", reason="MissingRank", fix=fix)
 
 

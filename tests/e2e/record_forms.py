@@ -28,11 +28,13 @@ from tests.e2e.harness.pods import GATE, container
 from tests.e2e.harness.process import Process
 from tests.e2e.harness.programs import find_programs, from_module, module_folder
 from tests.e2e.harness.waiting import wait_until
+from tests.ports import free_port
 
 FORMS = Path(__file__).parents[1] / "extender" / "forms"
 SPACE = "team"
 MPI = ("github.com/kubeflow/mpi-operator", "cmd/mpi-operator", "v0.8.0", "manifests/base/kubeflow.org_mpijobs.yaml")
 RAY = ("github.com/ray-project/kuberay/ray-operator", "", "v1.6.0", "config/crd/bases")
+TRAINER = ("github.com/kubeflow/trainer/v2", "cmd/trainer-controller-manager", "v2.2.0", "manifests/base/crds")
 RAY_BEFORE = (*RAY[:2], "v1.5.0", RAY[3])
 
 
@@ -86,24 +88,83 @@ def raycluster() -> Object:
     return of("ray.io/v1", "RayCluster", {"headGroupSpec": head, "workerGroupSpecs": workers})
 
 
+def trainjob() -> Object:
+    """Two nodes of the runtime below."""
+    spec = {"runtimeRef": {"name": "two-roles"}, "trainer": {"numNodes": 2}}
+    return of("trainer.kubeflow.org/v1alpha1", "TrainJob", spec)
+
+
+def runtime() -> Object:
+    """A runtime of the Trainer: what fetches the data has no GPUs, the nodes have."""
+
+    def job(name: str, step: str, gpus: int) -> Object:
+        of_job = template(gpus)
+        of_job["spec"]["containers"][0]["name"] = name
+        labels = {"trainer.kubeflow.org/trainjob-ancestor-step": step}
+        return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": of_job}}}
+
+    jobs = [job("dataset-initializer", "dataset-initializer", 0), job("node", "trainer", 8)]
+    spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": jobs}}}
+    version, labels = "trainer.kubeflow.org/v1alpha1", {"trainer.kubeflow.org/framework": "torch"}
+    about = {"name": "two-roles", "labels": labels}
+    return {"apiVersion": version, "kind": "ClusterTrainingRuntime", "metadata": about, "spec": spec}
+
+
 @contextmanager
-def by_flags(plane: ControlPlane, module: Sequence[str], *flags: str) -> Iterator[None]:
+def by_flags(
+    plane: ControlPlane, module: Sequence[str], *flags: str, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Run a controller that takes flags alone, with its kinds in place."""
     path, package, version, kinds = module
     folder = module_folder(path, version)
     definitions = folder / kinds
     for file in sorted(definitions.iterdir()) if definitions.is_dir() else [definitions]:
-        plane.define(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+        if file.name != "kustomization.yaml":
+            plane.define(yaml.safe_load_all(file.read_text(encoding="utf-8")))
     name = f"{Path(package or path).name}-{version}"
     program = shutil.which(name) or from_module("/".join(filter(None, (path, package))), version, print)
-    environment = {"KUBECONFIG": str(plane.kubeconfig(name, "system:masters"))}
-    command = [str(program), *(flag.format(kubeconfig=environment["KUBECONFIG"]) for flag in flags)]
+    kubeconfig = str(plane.kubeconfig(name, "system:masters"))
+    command = [str(program), *(flag.format(kubeconfig=kubeconfig) for flag in flags)]
+    variables = {"KUBECONFIG": kubeconfig, **(environment or {})}
     log = plane.folder / f"{name}.log"
-    plane.add(Process(name, command, log=log, ready=lambda: True, environment=environment))
+    plane.add(Process(name, command, log=log, ready=lambda: True, environment=variables))
     try:
         yield
     finally:
         plane.remove(name)
+
+
+@contextmanager
+def trainer(plane: ControlPlane) -> Iterator[None]:
+    """Run the Trainer and the JobSet controller, and define the runtime."""
+    certificates = plane.folder / "k8s-webhook-server" / "serving-certs"
+    certificates.mkdir(parents=True)
+    pair = plane.certificates.server("trainer")
+    (certificates / "tls.crt").write_bytes(pair.certificate.read_bytes())
+    (certificates / "tls.key").write_bytes(pair.key.read_bytes())
+    off = {"bindAddress": "0"}
+    health = {
+        "healthProbeBindAddress": "127.0.0.1:0",
+        "readinessEndpointName": "readyz",
+        "livenessEndpointName": "healthz",
+    }
+    settings = {
+        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+        "kind": "Configuration",
+        "certManagement": {"enable": False},
+        "leaderElection": {"leaderElect": False},
+        "metrics": {**off, "secureServing": False},
+        "health": health,
+        "webhook": {"host": "127.0.0.1", "port": free_port()},
+    }
+    file = plane.folder / "trainer.configuration"
+    file.write_text(json.dumps(settings), encoding="utf-8")
+    with (
+        peers.running(peers.JOBSET, plane, print),
+        by_flags(plane, TRAINER, f"--config={file}", environment={"TMPDIR": str(plane.folder)}),
+    ):
+        plane.admin.create(runtime())
+        yield
 
 
 MPI_FLAGS = ("--kubeConfig={kubeconfig}", "--namespace=team", "--lock-namespace=team")
@@ -119,6 +180,7 @@ CASES: Mapping[str, tuple[str, Runs, Object, int]] = {
     "jobset-roles": ("JobSet v0.12.0", lambda on: peers.running(peers.JOBSET, on, print), jobset(), 5),
     "mpijob": ("MPI Operator v0.8.0", lambda on: by_flags(on, MPI, *MPI_FLAGS), mpijob(works=False), 3),
     "mpijob-launcher-works": ("MPI Operator v0.8.0", lambda on: by_flags(on, MPI, *MPI_FLAGS), mpijob(works=True), 3),
+    "trainjob": ("Trainer v2.2.0 and JobSet v0.12.0", trainer, trainjob(), 3),
     "kuberay-1.6": ("KubeRay v1.6.0", lambda on: by_flags(on, RAY, *RAY_FLAGS), raycluster(), 7),
     "kuberay-1.5": ("KubeRay v1.5.0", lambda on: by_flags(on, RAY_BEFORE, *RAY_FLAGS), raycluster(), 7),
 }
@@ -138,6 +200,8 @@ def pods_made(plane: ControlPlane, thing: Object, count: int) -> list[Object]:
         made += [{"kind": kind, **it} for it in plane.admin.all(resource, SPACE)]
     if thing["kind"] in ("JobSet", "RayCluster"):
         made.append(plane.admin.request("GET", f"{home_of(thing)}/llm"))
+    if thing["kind"] == "TrainJob":
+        made += [{"kind": "JobSet", **it} for it in plane.admin.all("jobsets", SPACE)]
     return made
 
 

@@ -191,6 +191,7 @@ def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> Non
         change = release_patch(decode_pod(nominated), "node-0", MARK)
         made = extender.patch("pods", f"released-{name}", change, "default")
         assert "schedulingGates" not in made["spec"]
+        assert "managedFields" not in made["metadata"]
         assert made["status"]["nominatedNodeName"] == "node-0"
         assert made["metadata"]["labels"][RELEASED] == MARK
         assert made["metadata"]["annotations"] == (written or {}) | {NODE: "node-0"}

@@ -16,7 +16,7 @@ from arnold.commands.command_table import arnold as root
 Arnold = Callable[..., Any]
 
 # A service, and commands that print what programs of Slurm print.
-WITHOUT_JSON = {("extender", "serve"), ("slurm", "serve"), ("slurm", "submit"), ("slurm", "order")}
+WITHOUT_JSON = {("extender", "serve"), ("slurm", "serve"), ("slurm", "submit"), ("slurm", "order"), ("slurm", "flags")}
 
 
 def leaves(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -83,7 +83,7 @@ class Turmoil:
         self._actions: Mapping[Callable[[], None], int] = {
             self.submit_pods: 4,
             self.submit_job: 3,
-            self.submit_urgent: 2,
+            self.submit_urgent: 4,
             self.submit_elastic: 2,
             self.resize: 3,
             self.submit_what_never_runs: 2,
@@ -251,6 +251,9 @@ class Turmoil:
             return "" if said == {"dp": dp, "pp": pp} else f"{state}, its plan says {said}, its labels {dp} and {pp}"
         if not on_nodes and plan.phase in one.outcome.waits_in:
             return ""
+        growing = any(found["reason"] == "Growing" for found in plan.status.get("conditions", ()))
+        if growing and on_nodes == len(plan.nodes):
+            return ""  # there is no room for more
         return f"{state}, {plan.phase}: {plan.message}"
 
     def serve_all(self) -> None:

@@ -37,6 +37,7 @@ def test_nothing_else_changes(asks: Json) -> None:
     after = released(before)
     assert after["metadata"].pop("labels") == labels | MARK
     assert after["metadata"].pop("annotations") == annotations | NODE
+    assert after["metadata"].pop("managedFields") == [{}]
     assert "schedulingGates" not in after["spec"]
     before["spec"].pop("schedulingGates")
     for name in ("labels", "annotations"):

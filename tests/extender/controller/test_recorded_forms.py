@@ -14,6 +14,7 @@ from extender.objects import decode_owner
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
 from tests.extender.things import Json, key, minipods, pod_json
+from tests.facts import says
 
 FORMS = Path(__file__).parents[1] / "forms"
 
@@ -73,6 +74,7 @@ CASES = [
         "llm-actors-0-0 llm-actors-1-0 llm-learners-0-0 llm-learners-0-1",
         id="JobSet of two jobs, a third without GPUs",
     ),
+    pytest.param("llm", recorded("trainjob"), "llm-node-0-0 llm-node-0-1", id="TrainJob, data fetched without GPUs"),
     pytest.param("llm", recorded("mpijob"), "llm-worker-0 llm-worker-1", id="MPIJob"),
     pytest.param(
         "llm",
@@ -111,6 +113,35 @@ def ranks_of(world: World, gang: str) -> list[str]:
     return [member.pod.name for member in found.members if member is not None]
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_groups_of_kuberay(before: bool) -> None:
+    """Two groups, of one host and of two to a replica; before 1.6 KubeRay numbers none, and the gang says so."""
+    objects = recorded("kuberay-1.6")
+    if before:  # 1.5 without its feature gate
+        for labels in (thing["metadata"].get("labels", {}) for thing in objects):
+            for name in ("worker-group-replica-index", "replica-host-index", "worker-group-replica-name"):
+                labels.pop(f"ray.io/{name}", None)
+    world = settled(objects)
+    if before:
+        assert (world.phase("llm"), world.plan("llm").reason) == (PlanPhase.INVALID, "MissingRank")
+        assert says(world.plan("llm").message, "RayMultiHostIndexing")
+        return
+    of_pod = {name: pod["metadata"]["labels"] for name, pod in world.pods.items()}
+    places = [
+        tuple(
+            of_pod[name].get(f"ray.io/{key}", "0")
+            for key in ("group", "worker-group-replica-index", "replica-host-index")
+        )
+        for name in ranks_of(world, "llm")
+    ]
+    assert places == [
+        ("decode", "0", "0"),
+        ("decode", "1", "0"),
+        *(("prefill", replica, host) for replica in "01" for host in "01"),
+    ]
+    assert (world.phase("llm"), world.plan("llm").spec.size) == (PlanPhase.RELEASED, 6)
+
+
 @pytest.mark.parametrize(("gang", "objects", "ranks"), CASES)
 def test_every_form_is_placed_whole(gang: str, objects: list[Json], ranks: str) -> None:
     """All pods with GPUs are released, in the order of their roles; the others are none of the gang's."""
@@ -120,7 +151,7 @@ def test_every_form_is_placed_whole(gang: str, objects: list[Json], ranks: str) 
     assert len(names) == len(wanted)
     assert all(name.startswith(start) for name, start in zip(names, wanted, strict=True))
     plan = world.plan(gang)
-    assert (plan.phase, plan.spec.size, [world.pin(name) for name in names]) == (
+    assert (plan.phase, plan.spec.size, [world.node_of(name) for name in names]) == (
         PlanPhase.RELEASED,
         len(names),
         list(plan.nodes),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.evidence.pasted_texts import PASTED
 from health.look.folder import look_at_folder
-from tests.health.look.pasted_texts import PASTED
 
 
 @pytest.mark.parametrize("name", PASTED)

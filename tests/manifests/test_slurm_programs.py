@@ -1,0 +1,37 @@
+"""The programs for Slurm's own hooks, run as it runs them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from time import time
+
+import pytest
+
+NODE_HEALTH = Path(__file__).parents[2] / "manifests" / "slurm" / "node_health"
+NOW = round(time())
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (f"{NOW} faulty GPU 3 ECC\n", 1),
+        (f"{NOW} ok\n", 0),
+        (f"{NOW - 7200} faulty GPU 3 ECC\n", 0),
+        ("faulty GPU 3 ECC\n", 0),
+        ("$(exit 9) faulty x\n", 0),
+        ("", 0),
+        (None, 0),
+    ],
+    ids=["faulty", "in order", "of two hours ago", "without a time", "hostile", "empty", "no file"],
+)
+def test_a_node_answers_from_a_file_alone(tmp_path: Path, line: str | None, code: int) -> None:
+    """Nothing is on PATH, so no program can be started; without a fresh verdict the job starts."""
+    file = tmp_path / "verdict"
+    if line is not None:
+        file.write_text(line)
+    environment = {"PATH": str(tmp_path), "ARNOLD_VERDICT": str(file)}
+    done = subprocess.run(
+        ["/bin/bash", str(NODE_HEALTH)], env=environment, capture_output=True, text=True, check=False, timeout=10
+    )
+    assert (done.returncode, done.stderr) == (code, "arnold: GPU 3 ECC\n" if code else "")
