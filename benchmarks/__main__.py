@@ -233,7 +233,7 @@ def _collectives(options: argparse.Namespace) -> str:
     )
 
 
-EVIDENCE = ("hangs",)
+EVIDENCE = ("hangs", "texts", "pairs")
 """The tables of ``evidence``, each a module of :mod:`benchmarks.evidence`."""
 
 

@@ -29,6 +29,11 @@ from topology.kubernetes.pods import Pod
 from topology.node_gpus import GPU_CLASSES
 
 
+def key_of_pod(pod: Pod) -> GangKey:
+    """Return the key of a single pod; no gang has a slash in its name."""
+    return GangKey(pod.namespace, f"pod/{pod.name}")
+
+
 class ClusterCache:
     """All that is known of the cluster.
 
@@ -83,6 +88,11 @@ class ClusterCache:
         """Return a pod's part in its gang, by the pod's UID."""
         return self._member.get(uid)
 
+    def key_of(self, pod: Pod) -> GangKey:
+        """Return the key of a pod's gang, or of a pod by itself."""
+        member = self._member.get(pod.uid)
+        return key_of_pod(pod) if member is None else member.key
+
     def gang(self, key: GangKey) -> Gang | None:
         """Return a gang with at least one pod, be it one that has ended."""
         members = self._members.get(key)
@@ -115,12 +125,12 @@ class ClusterCache:
         plan = self._plans.get(self._preemptors[key]) if key in self._preemptors else None
         return plan if plan is not None and plan.preempting else None
 
-    def pods_on_nodes(self, names: Collection[str]) -> Mapping[str, Pod]:
-        """Return the pods on nodes, by UID, of gangs and single pods, named as in :attr:`GangPlan.victims`."""
-        keys = {GangKey(*name.split("/", 1)) for name in names}
+    def pods_on_nodes(self, keys: Collection[GangKey]) -> Mapping[str, Pod]:
+        """Return the pods on nodes, by UID, of gangs and single pods."""
         gangs = [pod for key in keys if (gang := self.gang(key)) is not None for pod in gang.pods]
-        alone = {key for key in keys if key.name.startswith("pod/")}  # no gang has a slash in its name
-        single = (pod for pod in self._pods.values() if (pod.namespace, f"pod/{pod.name}") in alone) if alone else ()
+        alone = any(key not in self._members for key in keys)
+        wanted = frozenset(keys)
+        single = (pod for pod in self._pods.values() if self.key_of(pod) in wanted) if alone else ()
         return {pod.uid: pod for pod in (*gangs, *single) if pod.node is not None and not pod.terminal}
 
     def last_pod(self, key: GangKey) -> Pod | None:
@@ -229,14 +239,14 @@ class ClusterCache:
                 self._ranks[uid] = (plan.key, rank)
         if old is None or old.promised != plan.promised:
             self.fleet.promise(plan.key, plan.promised)
-        self._note_victims(plan.key, () if old is None else old.victims, plan.victims)
+        self._note_victims(plan.key, () if old is None else old.victim_keys, plan.victim_keys)
         self.changed(plan.key)
 
     def drop_plan(self, key: GangKey) -> None:
         """Forget a plan, and its promises with it, but for the nodes of pods that were released to them."""
         self._last_pod.pop(key, None)
         if (old := self._plans.pop(key, None)) is not None:
-            self._note_victims(key, old.victims, ())
+            self._note_victims(key, old.victim_keys, ())
         self._forget_ranks(old)
         self._gangs.pop(key, None)
         self._note_releases(key)
@@ -301,16 +311,14 @@ class ClusterCache:
         self._changed, self._all_changed = set(), False
         return taken
 
-    def _note_victims(self, key: GangKey, before: Collection[str], after: Collection[str]) -> None:
+    def _note_victims(self, key: GangKey, before: Collection[GangKey], after: Collection[GangKey]) -> None:
         """Note who is stopped for a gang, and that it changed for these."""
-        for name in before:
-            victim = GangKey(*name.split("/", 1))
+        for victim in before:
             if self._preemptors.get(victim) == key:
                 del self._preemptors[victim]
+        self._preemptors |= dict.fromkeys(after, key)
+        for victim in (*before, *after):
             self.changed(victim)
-        for name in after:
-            self._preemptors[GangKey(*name.split("/", 1))] = key
-            self.changed(GangKey(*name.split("/", 1)))
 
     def _node_of(self, uid: str) -> str | None:
         return None if (pod := self._pods.get(uid)) is None else pod.node

@@ -65,10 +65,6 @@ class _RayGroup(Object, frozen=True):
     template: _PodTemplate = _PodTemplate()
 
 
-class _RayHead(Object, frozen=True):
-    template: _PodTemplate = _PodTemplate()
-
-
 class _GangPolicy(Object, frozen=True):
     min_count: int | None = None
 
@@ -109,7 +105,7 @@ class OwnerSpec(Object, frozen=True):
     pod_management_policy: str = ""
     template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
     replicated_jobs: list[ReplicatedJob] | None = None
-    head_group_spec: _RayHead | None = None
+    head_group_spec: _RayGroup | None = None
     worker_group_specs: list[_RayGroup] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     scheduling_constraints: _SchedulingConstraints | None = None

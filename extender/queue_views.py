@@ -17,7 +17,7 @@ from math import inf
 
 import numpy as np
 
-from extender.cluster_cache import ClusterCache
+from extender.cluster_cache import ClusterCache, key_of_pod
 from extender.fleet.table import FleetTable
 from extender.gangs.annotations import hints_of
 from extender.gangs.job import nodes_needed, on_nodes
@@ -29,18 +29,12 @@ from topology.cluster import BoolArray, IntArray
 from topology.kubernetes.pods import Pod
 
 
-def key_of_pod(pod: Pod) -> GangKey:
-    """Return the key of a single pod; no gang has a slash in its name."""
-    return GangKey(pod.namespace, f"pod/{pod.name}")
-
-
 def unevictable(state: ClusterCache) -> frozenset[GangKey]:
     """Return the gangs and single pods on nodes that a disruption budget keeps from being evicted whole."""
     pods: defaultdict[GangKey, list[Pod]] = defaultdict(list)
-    for uid, pod in state.pods.items() if state.budgets else ():
+    for pod in state.pods.values() if state.budgets else ():
         if pod.node is not None and not pod.terminal:
-            member = state.member(uid)
-            pods[key_of_pod(pod) if member is None else member.key].append(pod)
+            pods[state.key_of(pod)].append(pod)
     return frozenset(key for key, of_key in pods.items() if state.unevictable(of_key))
 
 

@@ -90,7 +90,12 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/dead-nodes.md": {
         "sbatch ": ("", LAUNCHERS),
+    },
+    "docs/how-to/hung-job.md": {
+        "ncclras": ("", "needs a job; tests/health/look has what it prints"),
+        "dmesg": ("", "is of one's own nodes; tests/health/look has such"),
         "py-spy dump": ("", "needs a job; tests/health/recovery/test_recovery_pyspy.py reads what it prints"),
+        "arnold health look": ("", "is of the job; tests/health/look has texts of many"),
         "arnold health evict": ("", "needs stacks of all ranks; tests/health/recovery/test_recovery_eviction.py"),
     },
     "docs/how-to/kubernetes.md": {
@@ -109,6 +114,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold anonymise": ("", "is of the snapshot; tests/arnold/commands/test_cli_anonymise.py has one"),
     },
     "docs/how-to/slow-job.md": {
+        "arnold health look": ("", "is of the job; tests/health/look has texts of many"),
         "arnold health op-trace": ("", "profiles of PyTorch; tests/health/whatif make them"),
     },
     "docs/how-to/slurm.md": {
@@ -117,6 +123,8 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "sbatch ": ("", LAUNCHERS),
         "arnold place job.yaml --time": ("", "needs Slurm"),
         "arnold slurm submit": ("", LAUNCHERS),
+        "arnold slurm check": ("", LAUNCHERS),
+        "arnold slurm queue": ("", LAUNCHERS),
     },
     "docs/how-to/what-to-buy.md": {
         "arnold capacity minipods": (

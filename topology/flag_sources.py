@@ -277,7 +277,7 @@ def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[
     flags = _flags_of(source, cluster.index_of)
     active = [flag for flag in flags if flag.active(now)]
     later = [flag for flag in flags if flag.since is not None and flag.since > now]
-    laid = cluster.with_flags(active).replace(upcoming=(*cluster.upcoming, *later))
+    laid = cluster.with_flags(merge_by_node(active)).replace(upcoming=(*cluster.upcoming, *later))
     return laid, len(flags) - len(active) - len(later)
 
 

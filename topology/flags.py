@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le
 
 from ground.quantities import utc_minute
 from ground.records import AsWritten, AwareTime, FiniteFloat, JsonRecord, NullForInfinity
@@ -23,6 +23,16 @@ FAULTY = math.inf  # Slowdown that stands for a node which must never be used
 # job spreads more by 5 %
 WARNING = 1.05
 
+
+# Of a warning how likely the node is at fault, by which factor it then slows a job, and how many nodes of a cluster are
+# before anything is found.  The first two give its price, their expectation
+WARNED, FAULT_FACTOR, BEFORE = 0.1, 1.5, 0.01
+# Findings of a source that were wrong, as a share, where measured, at most (95 %).  A finding that says nothing
+# of how likely it is, of these sources or others, is taken as certain unless it is a warning
+FALSE_ALARMS: Mapping[str, tuple[float, str]] = {
+    "peers": (0.05, "0 wrong of 60 flags, python -m benchmarks.peers.single_parts"),
+    "collectives": (0.006, "0 wrong of 540 names given as certain, python -m benchmarks collectives"),
+}
 
 # Xid errors that a program causes, by NVIDIA's catalogue: graphics engine exception, page fault, and what follows them
 PROGRAM_XIDS = frozenset({13, 31, 43, 45})
@@ -70,6 +80,10 @@ class NodeFlag(JsonRecord):
     """Global rank of the process that the evidence is about, whose program may be at fault; null = of the node."""
     hardware: bool | None = None
     """Whether a device is broken, which mends by no waiting; null = as the evidence reads (Xid, ECC, dead)."""
+    probability: Annotated[float, Gt(0), Le(1)] | None = None
+    """How likely the node is at fault; placement prices the expectation. null = certain, of a warning 0.1."""
+    slowdown_range: tuple[float, float] | None = None
+    """Least and largest factor that the evidence allows; null = not known."""
 
     def __post_init__(self) -> None:
         if self.kind == "faulty" and self.slowdown != FAULTY:
@@ -78,6 +92,14 @@ class NodeFlag(JsonRecord):
             raise ValueError(f"a node that is {self.kind} needs a slowdown, a factor such as 1.3")
         if not self.slowdown >= HEALTHY:
             raise ValueError(f"a slowdown is a factor of at least 1, not {self.slowdown}")
+
+    @property
+    def belief(self) -> tuple[float, float]:
+        """How likely the node is at fault, and its factor then; a taint is no evidence but somebody's wish."""
+        warning = self.kind == "degraded" and self.slowdown == WARNING and self.source != "kubernetes"
+        if warning and self.probability is None:
+            return WARNED, FAULT_FACTOR
+        return 1.0 if self.probability is None else self.probability, self.slowdown
 
     @property
     def needs_repair(self) -> bool:
@@ -111,16 +133,47 @@ def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:
     return flag.slowdown, flag.kind != "straggler", end, flag.source, flag.evidence
 
 
-def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
-    """Return one flag for a node out of one or more of its sources: the worst counts, and the others are named with it.
+def expected_slowdown(flags: Sequence[NodeFlag]) -> tuple[float, float]:
+    """Return how likely a node is at fault by all that is held against it, and the factor to be expected of it.
 
-    No source outvotes another: a node that one detector finds healthy and another slow is slow, for detectors look at
-    different things, and a wrong flag costs a node while a missed one costs a job.
+    Sources look at different things, so their evidence adds up as odds do, beside those of any node (:data:`BEFORE`):
+    of one factor after the other, the largest first, how likely the node is at least as slow.  No evidence outweighs
+    other: that a detector finds a node healthy says nothing of what others look at, a wrong flag costs a node, a missed
+    one a job.  So more evidence never lowers what is expected.
     """
-    worst, *others = sorted(flags, key=severity, reverse=True)
+    prior = math.log(BEFORE / (1.0 - BEFORE))
+    likely: dict[str, float] = {}  # source -> what its findings so far add to the log odds
+    slower, sure, excess = math.inf, 0.0, 0.0
+    for belief, factor, source in sorted(((*flag.belief, flag.source) for flag in flags), key=lambda one: -one[1]):
+        if sure and math.isfinite(slower):
+            excess += (slower - factor) * sure
+        odds = math.inf if belief >= 1.0 else math.log(belief / (1.0 - belief)) - prior
+        likely[source] = max(likely.get(source, 0.0), odds)
+        slower, sure = factor, 1.0 / (1.0 + math.exp(-min(500.0, prior + sum(likely.values()))))
+    if math.isinf(max((flag.slowdown for flag in flags), default=HEALTHY)):
+        return sure, FAULTY
+    return sure, HEALTHY + excess + (slower - HEALTHY) * sure
+
+
+def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
+    """Return one flag for a node out of one or more of its sources: with the slowdown that is to be expected by all of
+    them, and the kind of the worst; the others are named with it.
+    """
+    worst, *others = ordered = sorted(flags, key=severity, reverse=True)
+    slowdown = expected_slowdown(flags)[1]
+    # a single finding that is certain, or a warning, is priced as it says
+    if others or worst.probability is not None:
+        lows, highs = zip(*((flag.slowdown_range or (flag.slowdown,) * 2) for flag in flags), strict=True)
+        known = any(flag.slowdown_range for flag in flags) and math.isfinite(max(highs))
+        worst = replace(
+            worst,
+            slowdown=slowdown if math.isinf(slowdown) else round(slowdown, 6),
+            probability=None,
+            slowdown_range=(min(lows), max(highs)) if known else None,
+        )
     if not others:
         return worst
-    named = [(flag.source or "unnamed", flag.evidence or in_words(flag)) for flag in (worst, *others)]
+    named = [(flag.source or "unnamed", flag.evidence or in_words(flag)) for flag in ordered]
     evidence = "; ".join(f"{source}: {words}" for source, words in named)
     return replace(worst, source=", ".join(dict.fromkeys(source for source, _ in named)), evidence=evidence)
 

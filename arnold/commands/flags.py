@@ -7,7 +7,7 @@ in and out of it (``import``, ``export``), then the annotations of nodes (``sync
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,6 +127,7 @@ LIFT_EXAMPLES = """\b
 Examples:
   arnold flags lift n0123 --store flags.db --because 'GPU 3 replaced, burn-in passed'
   arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
+  arnold flags lift n0123 --store flags.db --after-test --because 'dcgmi diag -r 3 passed'
 """
 
 COMPACT_EXAMPLES = """\b
@@ -186,8 +187,18 @@ def record(
 @store_option
 @click.option("--because", required=True, metavar="TEXT", help="Reason, which `arnold flags why` shows later.")
 @click.option("--by", metavar="NAME", help="Name of the person who lifts the flags.  [default: the user's name]")
+@click.option("--after-test", is_flag=True, help="A test was passed: the nodes are on probation for a day, at 1.05.")
 @at_option
-def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, at: str | None) -> None:
+def lift(
+    *,
+    as_json: bool,
+    nodes: tuple[str, ...],
+    store: str,
+    because: str,
+    by: str | None,
+    after_test: bool,
+    at: str | None,
+) -> None:
     """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
 
     What detectors find afterwards flags them again.
@@ -206,7 +217,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
         person = "somebody"
 
     def change(ledger: Ledger) -> Recorded:
-        events = ledger.lift(names, now=now, because=because, by=person)
+        events = ledger.lift(names, now=now, because=because, by=person, after_test=after_test)
         if strangers := sorted({*names} - {event.node for event in events if event.by}):
             fix = "see `arnold flags show` for the nodes that are flagged"
             raise InvalidInput(f"the store holds nothing against {', '.join(strangers[:5])}", where="NODE", fix=fix)
@@ -257,6 +268,7 @@ Examples:
   arnold flags show --store flags.db
   arnold flags show --store flags.db --at 2026-11-17T14:00:00Z
   arnold flags show --store flags.db --output flags.json
+  arnold flags show --store flags.db --capacity --cluster cluster.csv
 """
 
 WHY_EXAMPLES = """\b
@@ -271,9 +283,19 @@ Examples:
 @store_option
 @at_option
 @file_option("--output", written=True, help="File to write the flags to as well, for --flags of other commands.")
-def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
+@click.option("--capacity", is_flag=True, help="Show what the flags cost: nodes and GPUs, by source and age.")
+@file_option("--cluster", help=CLUSTER_HELP)
+def show(*, as_json: bool, store: str, at: str | None, output: str | None, capacity: bool, cluster: str | None) -> None:
     """Show the nodes that are flagged, now or at a time, with source, end and reason."""
-    from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding, minute, print_held_flags
+    from arnold.documents.store_answers import (
+        HeldFlagsDocument,
+        MergedFlag,
+        NotedFinding,
+        lost_capacity,
+        minute,
+        print_held_flags,
+    )
+    from arnold.options.cluster_options import ClusterFiles
     from health.flags.flag_store import track_of
     from health.flags.rules import rules_of
     from topology.flag_sources import open_log
@@ -304,6 +326,10 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
         forgotten=forgotten,
         torn=0,
     )
+    if capacity:
+        known = None if cluster is None else ClusterFiles(cluster).read().cluster
+        gpus = None if known is None else dict(zip(known.names, known.gpus.tolist(), strict=True))
+        document = replace(document, capacity=lost_capacity(document.nodes, instant, gpus))
     answer(document, print_held_flags, as_json=as_json, file=output)
 
 
@@ -532,12 +558,14 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
     from extender.node_flags import on_cluster
     from topology.flag_sources import read_flags
+    from topology.flags import merge_by_node
 
     now = datetime.now(UTC)
     flags = read_flags(file, now=now)
-    active = [flag for flag in flags if flag.active(now)]
+    active = merge_by_node(flag for flag in flags if flag.active(now))
     changes = on_cluster(which, lambda flags: flags.apply(active), yes=yes)
-    document = FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active))
+    expired = sum(not flag.active(now) for flag in flags)
+    document = FlagsChangedDocument(tuple(changes), expired=expired)
     answer(document, print_changed, as_json=as_json)
 
 

@@ -99,7 +99,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
 
         texts[options.certificate] = to_json(certificate_of(instance, outcome)) + "\n"
     if outcome.evaluation is not None:
-        texts |= options.texts(document, instance.job, asked=inputs.files.asked_of_slurm)
+        texts |= options.texts(document, instance.job, asked=inputs.files.sbatch_options(cluster))
         if options.html is not None:
             from arnold.pages.placement_page import placement_page
 
@@ -172,7 +172,8 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
     texts: dict[str, str] = {}
     for instance, outcome in zip(instances, joint.outcomes, strict=False):
         job = instance.job
-        texts |= options_for[job.name].texts(document.jobs[job.name], job, asked=inputs.files.asked_of_slurm)
+        asked = inputs.files.sbatch_options(instance.cluster)
+        texts |= options_for[job.name].texts(document.jobs[job.name], job, asked=asked)
         if (page := options_for[job.name].html) is not None:
             from arnold.pages.placement_page import placement_page
 

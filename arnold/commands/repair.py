@@ -90,7 +90,7 @@ def command(
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)
-    texts = outputs.texts(document, saved.job, asked=files.asked_of_slurm)
+    texts = outputs.texts(document, saved.job, asked=files.sbatch_options(cluster))
     if html is not None:
         texts[html] = _page(cluster, saved.job, repaired, document)
     write_files(texts)

@@ -170,16 +170,19 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     folder = None if wish.trial else _orders(orders)
     if folder is not None:
         check_writable(folder / "0")
+    from arnold.options.cluster_options import SINGLE_NODES
     from slurm.decide import MOST_NAMES
     from slurm.serve import served
 
     instance, outcome = _planned(grid, wish)
+    blocks = instance.cluster.blocks is not None and "segment" not in wish.options
+    single = [f"--{name}={value}" for name, value in SINGLE_NODES.items()] if blocks else []
     if outcome.evaluation is None or outcome.proposal.nodes is None:
         if folder is None or not served(folder) or not wish.starts_at_once or "comment" in wish.options:
             click.echo(f"not submitted: {outcome.reason}", err=True)
             return exit_code(outcome.status)
         asks = GridRequest(re.sub(r"\s", "", grid), begin=0.0).comment()  # LATER is not a wish of the user's
-        code, number = _sbatch(wish, instance.job.grid.cells, [f"--comment={asks}", f"--begin={LATER}"])
+        code, number = _sbatch(wish, instance.job.grid.cells, [f"--comment={asks}", f"--begin={LATER}", *single])
         if code or not number.isdecimal():
             return code
         click.echo(f"waits for its plan (arnold slurm explain {number}): {outcome.reason}", err=wish.parsable)
@@ -191,7 +194,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     if len(names := fold_hostlist(nodes)) > MOST_NAMES:
         raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
     begin = [f"--begin={LATER}"] if wish.starts_at_once and not wish.trial else []
-    code, number = _sbatch(wish, len(nodes), [f"--nodelist={names}", *begin])
+    code, number = _sbatch(wish, len(nodes), [f"--nodelist={names}", *begin, *single])
     if folder is None:
         click.echo(line, err=wish.parsable)
         return code

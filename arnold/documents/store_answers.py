@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from arnold.console.output import ErrorDetails, error_document, plain, print_rows, print_sentences
+from ground.quantities import plural
 from ground.records import AwareTime, JsonRecord, record_of
 from health.flags.history import Spell
 from health.flags.rules import Rules
-from topology.flags import EventName, FlagEvent, NodeFlag
+from topology.flags import FAULTY, EventName, FlagEvent, NodeFlag
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,6 +91,22 @@ class RecordDocument(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostCapacity(JsonRecord):
+    """What flags of the same sources and age cost."""
+
+    sources: str
+    """Sources that hold them."""
+    age: str
+    """How long they have been held: below 1 d, 1 to 7 d, above 7 d, or unknown."""
+    faulty: int
+    """Nodes that are out of use."""
+    slow: int
+    """Nodes that are slower or dearer."""
+    gpus: float | None
+    """GPUs lost: all of a faulty node, of a slow one the part that it does less; null = --cluster is not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFlagsDocument(JsonRecord):
     """What ``arnold flags show`` prints; also a flag file."""
 
@@ -109,6 +126,8 @@ class HeldFlagsDocument(JsonRecord):
     """History before this was compacted and is not whole; null = all of it is there."""
     torn: int
     """Always 0: an SQLite file has no unfinished lines."""
+    capacity: tuple[LostCapacity, ...] | None = None
+    """What the flags cost, the most GPUs or nodes first; null = --capacity is not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +243,30 @@ def print_recorded(out: Console, document: RecordDocument) -> None:
         out.print(f"the store has {share}: `arnold flags compact` forgets old history", style="yellow")
 
 
+AGES = ((timedelta(days=1), "below 1 d"), (timedelta(days=7), "1 to 7 d"), (timedelta.max, "above 7 d"))
+
+
+def lost_capacity(
+    flags: Sequence[MergedFlag], at: datetime, gpus: Mapping[str, int] | None
+) -> tuple[LostCapacity, ...]:
+    """Return what flags of nodes cost by their sources and age, the dearest first.
+
+    :param gpus: node -> its GPUs; a node that is not there is none of the cluster; ``None`` = not known.
+    """
+    groups: dict[tuple[str, str], list[MergedFlag]] = {}
+    for flag in flags:
+        age = "unknown" if flag.since is None else next(name for most, name in AGES if at - flag.since < most)
+        groups.setdefault((", ".join(sorted(set(flag.sources))), age), []).append(flag)
+    lost = []
+    for (sources, age), several in groups.items():
+        faulty = sum(flag.slowdown == FAULTY for flag in several)
+        of_gpus = None
+        if gpus is not None:
+            of_gpus = round(sum(gpus.get(flag.node, 0) * (1.0 - 1.0 / flag.slowdown) for flag in several), 2)
+        lost.append(LostCapacity(sources=sources, age=age, faulty=faulty, slow=len(several) - faulty, gpus=of_gpus))
+    return tuple(sorted(lost, key=lambda one: (-(one.gpus or 0.0), -one.faulty, -one.slow, one.sources, one.age)))
+
+
 def print_held_flags(out: Console, document: HeldFlagsDocument) -> None:
     """Print the nodes that are flagged, and those that are not yet."""
     if not document.nodes:
@@ -235,6 +278,16 @@ def print_held_flags(out: Console, document: HeldFlagsDocument) -> None:
             rows.append((plain(flag.node), flag.kind, factor(flag), minute(flag.until), plain(why)))
         headers = ("node", "kind", "slowdown", "until", "why")
         print_rows(out, headers, rows, title=f"Flagged at {minute(document.at)}", left=headers, gap=False)
+    if document.capacity is not None:
+        of_gpus = [lost.gpus for lost in document.capacity if lost.gpus is not None]
+        total = f", {sum(of_gpus):.4g} GPUs" if of_gpus else ""
+        out.print(f"lost: {plural(sum(lost.faulty for lost in document.capacity), 'node')} out of use{total}")
+        lines = [
+            (plain(lost.sources), lost.age, lost.faulty, lost.slow, "-" if lost.gpus is None else f"{lost.gpus:.4g}")
+            for lost in document.capacity
+        ]
+        headers = ("sources", "held for", "faulty", "slow", "GPUs lost")
+        print_rows(out, headers, lines, title="Capacity lost", left=headers[:2])
     for noted in document.noted:
         out.print(
             f"not flagged yet: {noted.node}, found {noted.findings} times by {noted.source or 'an unnamed source'}"

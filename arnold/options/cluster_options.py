@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from extender.live_cluster import ListedCluster
+    from topology.cluster import Cluster
     from topology.load import LoadedTopology
     from topology.slurm_snapshot import SlurmRequest
 
 
+SINGLE_NODES = {"segment": "1"}  # Option of sbatch: a segment is one node, so that any nodes may be chosen
 KUBERNETES, SLURM = "kube:", "slurm:"  # With what the name of a live cluster begins
 _POD = re.compile(r"""\bkind["']?\s*:\s*["']?Pod\b""")
 CONTEXT_NOTES = "arnold.context"  # Key of click's notes: what options a context gave (:mod:`arnold.options.context`)
@@ -162,6 +164,12 @@ class ClusterFiles:
         """Option of sbatch -> its value, of those that say for what the nodes are free."""
         options = {name: getattr(self, name) for name in ("partition", "constraint", "reservation", "time")}
         return {name: value for name, value in options.items() if value}
+
+    def sbatch_options(self, cluster: Cluster) -> Mapping[str, str]:
+        """Option of sbatch -> its value, of a job on nodes that were chosen: what was asked, and single nodes where
+        there are blocks, as topology/block refuses a list of nodes that segments do not fit.
+        """
+        return {**self.asked_of_slurm, **({} if cluster.blocks is None else SINGLE_NODES)}
 
     @property
     def read_with(self) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def healthy(rng: np.random.Generator, *, machines: int, step: float = 15.0, hour
     for name, (level, idle, noise, offset) in {**OF_GPU, **OF_NIC, "cpu_usage": CPU}.items():
         each = fleet.rows(name)
         rows = machines * each
-        gain = 1.0 + offset * rng.standard_t(4, rows)[:, None] / 1.4
+        # heavy tails, up to six deviations: a GPU that is 19 degrees warmer than others for good still works
+        gain = 1.0 + offset * np.clip(rng.standard_t(4, rows)[:, None] / 1.4, -6.0, 6.0)
         if name in ("gpu_power_draw", "gpu_tensor_activity", "nvlink_bandwidth", "node_infiniband_transmit"):
             gain = gain * np.repeat(stage, each)[:, None]
         jitter = np.clip(

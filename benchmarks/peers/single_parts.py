@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from time import process_time
@@ -142,7 +142,7 @@ class Result:
         self.accused_others += bool(accused.keys() - {fault.machine})
 
 
-def measure(given: Sequence[Case], detectors: Mapping[str, Detector] = DETECTORS) -> dict[str, Result]:
+def measure(given: Iterable[Case], detectors: Mapping[str, Detector] = DETECTORS) -> dict[str, Result]:
     """Every detector on every job."""
     results = {name: Result(dict.fromkeys(FAULTS, 0)) for name in detectors}
     for case in given:
@@ -162,9 +162,13 @@ def figures(result: Result, faults: int) -> tuple[float, float, float]:
     return precision, recall, 2.0 * precision * recall / (precision + recall) if found else 0.0
 
 
-def report(seed: int, healthy_jobs: int, of_each: int) -> str:
-    """The tables of faults found and healthy jobs accused."""
-    results = measure(list(cases(seed, healthy_jobs=healthy_jobs, of_each=of_each)))
+def report(seed: int, healthy_jobs: int, of_each: int, *, without: str = "") -> str:
+    """The tables of faults found and healthy jobs accused.
+
+    :param without: beginning of the name of a detector that is left out, as the forest takes its time.
+    """
+    detectors = {name: detector for name, detector in DETECTORS.items() if not (without and name.startswith(without))}
+    results = measure(cases(seed, healthy_jobs=healthy_jobs, of_each=of_each), detectors)
     faults, rows = of_each * len(FAULTS), []
     for name, result in results.items():
         shown = [f"{figure:.3f}" for figure in figures(result, faults)]
@@ -232,11 +236,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--healthy", type=int, default=60)
     parser.add_argument("--each", type=int, default=8)
+    parser.add_argument("--without", default="", metavar="NAME", help="a detector to leave out")
     parser.add_argument("--week", type=int, default=120, help="healthy jobs of two hours")
     parser.add_argument("--machines", type=int, default=1_000)
     options = parser.parse_args()
     if options.healthy:
-        print(report(options.seed, options.healthy, options.each), flush=True)
+        print(report(options.seed, options.healthy, options.each, without=options.without), flush=True)
     if options.week:
         print(week(options.seed + 1, options.week), flush=True)
     if options.machines:

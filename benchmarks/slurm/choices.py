@@ -45,6 +45,7 @@ NODES = tuple(f"n{i:04d}" for i in range(1, sum(PODS) + 1))
 BUSY = 57
 GPUS = 8
 BLOCKS_SINCE = (24, 5)  # the Slurm from which on topology/block has segments
+ANY_BLOCKS_SINCE = (26, 5)  # and from which on it takes a list of nodes of several blocks
 LONGEST = 240.0  # seconds for a job of one line to start and end; bounds a failure
 WAITS = 4.0  # seconds after which a job for which Slurm names a reason waits for it
 SAY = "#!/bin/bash\nsrun sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'\n"
@@ -113,6 +114,7 @@ class Stage:
 
     slurm: RealSlurm
     folder: Path
+    single: tuple[str, ...]  # options of sbatch by which a list of nodes may be of any blocks
 
     def cluster(self) -> Cluster:
         """Return what Slurm says of itself."""
@@ -139,7 +141,7 @@ class Stage:
             self._arnold(
                 "place", "--cluster", "slurm:", "--job", job, "--rank-order", "slurm", "--output", nodes, "--json"
             )
-            chosen = ["-w", nodes.read_text().strip(), f"--nodes={dp * pp}"]
+            chosen = ["-w", nodes.read_text().strip(), f"--nodes={dp * pp}", *self.single]
             number = self.slurm.run("sbatch", "--parsable", *self._common(), *chosen, self.folder / "job.sh").strip()
         ranks = self._ranks(number, dp * pp)
         if ranks is None:
@@ -199,7 +201,7 @@ def stage(install: Install, plugin: str, *, busy: Sequence[str]) -> Iterator[Sta
             slurm.wait_for(len(NODES) - len(busy), most=True)
             mine = {name: os.environ.get(name, "") for name in ("SLURM_CONF", "PATH")}
             os.environ.update({name: slurm.environment[name] for name in mine})
-            yield Stage(slurm, folder)
+            yield Stage(slurm, folder, ("--segment=1",) if plugin == "block" else ())
             os.environ.update(mine)
 
 
@@ -223,8 +225,7 @@ def chosen_by_rule(way: Way, cluster: Cluster, shape: tuple[int, int]) -> set[st
 def measure(install: Install, *, seed: int, shapes: Sequence[tuple[int, int]] = SHAPES) -> list[Measured]:
     """Start every shape in every way that the Slurm has, and by Arnold."""
     measured = []
-    plugins = ["tree", *(["block"] if install.numbers >= BLOCKS_SINCE else [])]
-    for plugin in plugins:
+    for plugin in ["tree", *(["block"] if install.numbers >= ANY_BLOCKS_SINCE else [])]:
         with stage(install, plugin, busy=some_busy(seed)) as on:
             cluster = on.cluster()
             for shape in shapes:

@@ -21,7 +21,7 @@ While no other node can be had they are left alone.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
-from extender.cluster_cache import ClusterCache
+from extender.cluster_cache import ClusterCache, key_of_pod
 from extender.controller import actions as act
 from extender.controller.pacing import Timeouts
 from extender.fleet.fleet import Fleet
@@ -84,7 +84,7 @@ def decide(
     for key in sorted({*state.plans, *state.gang_keys}) if keys is None else keys:
         gang, plan = state.gang(key), state.plans.get(key)
         estimate = None if gang is None else state.prediction(gang)
-        victims = state.pods_on_nodes(plan.victims) if plan is not None and plan.preempting else {}
+        victims = state.pods_on_nodes(plan.victim_keys) if plan is not None and plan.preempting else {}
         context = Context(key, state.fleet, state.plans, now, terms, decision, estimate, state.definitions, victims)
         ended = gang is None or gang.over
         if gang is not None and plan is not None and plan.holding and not ended:
@@ -99,7 +99,7 @@ def decide(
         elif (preemptor := state.preemptor(key)) is not None:
             decide_outranked(context, gang, plan, preemptor)
         elif plan is not None and plan.preempting and not plan.holding:
-            decide_preempting(context, gang, plan, [name for name in plan.victims if holding(state.plans, name)])
+            decide_preempting(context, gang, plan, waits=any(map(state.holding_plan, plan.victim_keys)))
         elif plan is not None and plan.holding and gang.preemptible and key in unwanted:
             context.give_back(plan, PlanPhase.QUEUED, PREEMPTED, unwanted[key])
         elif plan is not None and plan.holding:
@@ -433,26 +433,20 @@ def decide_outranked(context: Context, gang: Gang, plan: GangPlan | None, preemp
         _evicts(context, gang, plan)
 
 
-def decide_preempting(context: Context, gang: Gang, plan: GangPlan, holding: Sequence[str]) -> None:
-    """Decide about a gang that is to have nodes of others, of which some are promised them still: it waits for these.
+def decide_preempting(context: Context, gang: Gang, plan: GangPlan, *, waits: bool) -> None:
+    """Decide about a gang that is to have nodes of others; it waits while any of these are promised theirs.
 
     When the gang, or one of its nodes, is not what it was, nobody has been evicted, and all have their nodes again.
     """
     progress = PlanProgress(gang, plan)
     if not gang.complete or progress.strangers or _why_outdated(context, progress) or progress.started:
         context.give_back(plan, PlanPhase.QUEUED, "GangChanged", "it is not what it was: nobody is stopped for it")
-    elif not holding:
+    elif not waits:
         if why := context.unfit_ranks(progress).why:
             context.give_back(plan, PlanPhase.QUEUED, "NodeLost", f"{why}; planned anew")
             return
         new = plan.with_condition("Planned", True, PREEMPTING, plan.message, context.now)
         context.do(act.Write(new.replace(phase=PlanPhase.PLANNED)))
-
-
-def holding(plans: Mapping[GangKey, GangPlan], name: str) -> bool:
-    """Return whether a gang of that name has nodes."""
-    plan = plans.get(GangKey(*name.split("/", 1)))
-    return plan is not None and plan.holding
 
 
 def _makes_room(plan: GangPlan) -> str:
@@ -464,7 +458,7 @@ def _cleared(context: Context, plan: GangPlan) -> bool:
 
     Gangs go whole: all their pods are leaving, wherever they are.
     """
-    singles = [pod for pod in context.victims.values() if f"{pod.namespace}/pod/{pod.name}" in plan.victims]
+    singles = [pod for pod in context.victims.values() if str(key_of_pod(pod)) in plan.victims]
     context.do(*(act.Evict(pod, _makes_room(plan)) for pod in singles if not pod.leaving))
     there = {*plan.node_names}
     return not any(pod.node in there or not pod.leaving for pod in context.victims.values())

@@ -21,6 +21,7 @@ import numpy as np
 
 from extender.cluster_api.client import PODS, Busy, ClusterError, Conflict, NotFound, PatchFailed, Refused
 from extender.cluster_api.events import Regarding
+from extender.cluster_cache import key_of_pod
 from extender.controller import actions as act
 from extender.controller import pacing
 from extender.controller.decide import Obstacles, decide, nodes_of, spec_of
@@ -41,7 +42,6 @@ from extender.plans.gang_plan import (
     uids_of,
     with_doubts,
 )
-from extender.queue_views import key_of_pod
 from ground.errors import ArnoldError, InvalidInput
 from ground.quantities import plural
 from scheduler.outcome import proof_in_words

@@ -25,7 +25,7 @@ from extender.planner.outlook import OutlookQuestion, outlook, outlook_question
 from extender.planner.question import NotAsked, question_of, without
 from extender.planner.solve import answer_to
 from extender.plans.gang_plan import NO_PLAN, GangPlan, PlanPhase
-from extender.queue_views import FleetState, key_of_pod, waiting_gang
+from extender.queue_views import FleetState, waiting_gang
 from extender.texts import clip
 from ground.errors import ArnoldError, few
 from ground.quantities import plural
@@ -115,19 +115,18 @@ class Outlooks:
 
     async def _ask(self, key: GangKey) -> None:
         state, self._asked[key] = self.shared.state, monotonic()
-        gang, question, sentence = state.gang(key), None, ""
+        shared, gang, question, sentence = self.shared, state.gang(key), None, ""
         self._spared = {other: until for other, until in self._spared.items() if until > monotonic()}
         if gang is not None:
-            preempts = self.shared.preemption != "off"
+            preempts = shared.preemption != "off"
             question = outlook_question(
-                state, gang, self.shared.now(), self.shared.policy, preempts=preempts, spared=self._spared
+                state, gang, shared.now(), shared.policy, preempts=preempts, spared=self._spared
             )
         if question is not None:
-            acts = self.shared.preemption == "on"
-            sentence, stopping = await asyncio.to_thread(outlook, question, *((self.shared.limits,) * acts))
-            if stopping is not None and acts:
-                kept_from_it = await self._preempt(question, stopping)
-                sentence += f", but {kept_from_it}" if kept_from_it else ""
+            more_time = (shared.limits,) if shared.preemption == "on" else ()
+            sentence, stopping = await asyncio.to_thread(outlook, question, *more_time)
+            if stopping is not None and more_time and (kept_from_it := await self._preempt(question, stopping)):
+                sentence += f", but {kept_from_it}"
         if key not in self._reasons or sentence == self._sentences.get(key, ""):
             return
         before, self._sentences[key] = self._message(key), sentence
@@ -162,7 +161,7 @@ class Outlooks:
         if stopping.status != "optimal":
             return "it was not proved in time that nothing less would do"
         if recent >= shared.preemptions_per_hour:
-            return f"within an hour there were {plural(recent, 'preemption')}, as many as --preemptions-per-hour allows"
+            return f"preemptions within an hour: {recent}, as many as --preemptions-per-hour allows"
         if "status.victims" in lacking.get(KIND, ()) or "spec.preemptions" in lacking.get(HISTORY_KIND, ()):
             return "the definitions of GangPlan and GangHistory in the cluster cannot keep that"
         with self.claim(key) as free:
@@ -179,17 +178,16 @@ class Outlooks:
                 if isinstance(asked, NotAsked) or asked.stopping is None or not answer.placed:
                     return answer.plan.message
                 going = asked.stopping.holding(answer.plan.node_names)
-                victims = (*going.gangs, *map(key_of_pod, going.pods))
+                victims = (*going.gangs, *map(state.key_of, going.pods))
                 told = few(map(str, victims))
-                pods = [pod for pod in state.pods_on_nodes([*map(str, victims)]).values() if not pod.leaving]
+                pods = [pod for pod in state.pods_on_nodes(victims).values() if not pod.leaving]
                 if forbidden := state.unevictable(pods):
                     self._spare(key, victims[-1:])  # each by itself could go
                     return forbidden
                 tries = await asyncio.gather(*map(shared.writer.could_evict, pods), return_exceptions=True)
                 refused = [(pod, error) for pod, error in zip(pods, tries, strict=True) if error is not None]
                 if refused:
-                    members = ((state.member(pod.uid), pod) for pod, _ in refused)
-                    self._spare(key, [key_of_pod(pod) if member is None else member.key for member, pod in members])
+                    self._spare(key, {state.key_of(pod) for pod, _ in refused})
                     return clip(str(refused[0][1]))
                 await shared.writer.preempts(key, now)
                 message = f"has its nodes as soon as others have left them, which are stopped for it: {told}"

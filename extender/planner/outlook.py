@@ -18,7 +18,7 @@ from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import EXPECTED_DURATION
 from extender.objects import DISRUPTED
 from extender.planner.question import Asked, question_of
-from extender.plans.gang_plan import PlanPhase
+from extender.plans.gang_plan import NO_PLAN, PlanPhase
 from extender.queue_views import FleetState, unevictable, waiting_gang
 from extender.texts import clip
 from ground.errors import ArnoldError, few
@@ -67,25 +67,27 @@ def outlook_question(
     :param preempts: whether others of lower priority may be stopped for it.
     :param spared: those that are not to be stopped for now, beside those that disruption budgets keep.
     """
-    fleet_state, waits = FleetState(state, now), waiting_gang(state, gang)
-    asked = question_of(state, gang, now, live_candidate(policy, waits, fleet_state))
+    fleet_state, waiting = FleetState(state, now), waiting_gang(state, gang)
+    asked = question_of(state, gang, now, live_candidate(policy, waiting, fleet_state))
     if not isinstance(asked, Asked) or (cluster := asked.unreserved) is None:
         return None
     hosts, running, spared = asked.table.hosts, [], unevictable(state).union(spared)
     for entry in fleet_state.running:
         nodes = tuple(name for row in entry.places if (name := hosts[row].name) in cluster.index_of)
+        elsewhere = policy.sharing and entry.key.namespace != gang.key.namespace  # where priority counts for nothing
         if nodes:
             ends = None if entry.ends == inf else entry.ends
             job = LiveJob(
                 str(entry.key), nodes, "", gpus=entry.gpus, priority=entry.priority,
-                preemptible=not entry.protected and entry.key not in spared,
+                preemptible=not (entry.protected or elsewhere or entry.key in spared),
                 started=entry.started, ends=ends, ends_by="" if ends is None else "time limit",
             )  # fmt: skip
             running.append(job)
-    place, ahead = policy.rank(waits), 0
+    place, ahead = policy.rank(waiting), 0
     for plan in state.plans.values():
         other = state.gang(plan.key) if plan.phase is PlanPhase.QUEUED and plan.key != gang.key else None
-        if other is not None and other.complete and plan.would_fit_if_empty is not False:
+        waits = other is not None and other.complete and plan.reason != NO_PLAN
+        if other is not None and waits and plan.would_fit_if_empty is not False:
             ahead += policy.rank(waiting_gang(state, other)) < place
     preempts = preempts and all(pod.spec.preemption_policy != "Never" for pod in gang.needed_pods)
     evicted = any(pod.node in cluster.index_of and _being_evicted(pod, now) for pod in state.pods.values())

@@ -185,6 +185,11 @@ class GangPlan(CustomResource, frozen=True):
         return self.phase in HOLDING and bool(self.nodes)
 
     @property
+    def victim_keys(self) -> tuple[GangKey, ...]:
+        """Keys of those that are stopped for it; no gang has a slash in its name."""
+        return tuple(GangKey(*name.split("/", 1)) for name in self.victims)
+
+    @property
     def preempting(self) -> bool:
         """Whether others are being stopped for it."""
         return bool(self.victims and self.nodes) and (self.holding or self.phase is PlanPhase.QUEUED)

@@ -28,7 +28,7 @@ from ground.quantities import duration, utc_minute
 from ground.records import AwareTime, JsonRecord, json_data
 from health.flags.rules import MOST_FINDINGS, Rule, Rules, rules_of
 from topology import flag_sources
-from topology.flags import FAULTY, HEALTHY, LAST, EventName, FlagEvent, HeldFlag, NodeFlag, severity
+from topology.flags import FAULTY, HEALTHY, LAST, WARNING, EventName, FlagEvent, HeldFlag, NodeFlag, severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,7 @@ def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> Fla
     return FlagEvent(time=now, event=name, node=flag.node, source=flag.source, **fields)
 
 
+PROBATION = "probation"  # Source of the flags of nodes that passed a test
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
 SKEW = timedelta(minutes=5)  # Clocks of detectors and of the machine of the store may differ by this much
 SCHEMA = (
@@ -324,8 +325,13 @@ class Ledger(flag_sources.FlagLog):
         over = [end for event in due for end in ended(event.node, event.source, Track().after(event), now)]
         return self.write(sorted(over, key=lambda event: (event.time, event.node, event.source)))
 
-    def lift(self, nodes: Sequence[str], *, now: datetime, because: str, by: str) -> list[FlagEvent]:
-        """End all flags of nodes at once, by a person's word."""
+    def lift(
+        self, nodes: Sequence[str], *, now: datetime, because: str, by: str, after_test: bool = False
+    ) -> list[FlagEvent]:
+        """End all flags of nodes at once, by a person's word.
+
+        :param after_test: they passed a test, and are on probation for the quiet time: at the price of a warning.
+        """
         now = self._clock(now)
         events = self.settle(now)
         for last in [event for event in self.latest() if event.node in nodes]:
@@ -333,6 +339,10 @@ class Ledger(flag_sources.FlagLog):
             if track.steps or track.noted:
                 cleared = FlagEvent(time=now, event="cleared", node=last.node, source=last.source)
                 events += self.write([replace(cleared, because=because, by=by, relapses=track.relapses)])
+        if after_test:
+            lifted = sorted({event.node for event in events if event.by})
+            tested = NodeFlag("", "degraded", WARNING, source=PROBATION, since=now, evidence=f"after a test: {because}")
+            events += self.record([replace(tested, node=node) for node in lifted], now=now).events
         return events
 
     def forget(self, before: datetime, *, because: str) -> int:

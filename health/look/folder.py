@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.files import MAX_LINE, ByteStream, opened
+from ground.records import JsonRecord
 from health.look.bandwidth_text import BANDWIDTH_TEXT
 from health.look.evidence import (
     Clue,
@@ -40,7 +41,7 @@ FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NCCL_TEXT, *FRAMEWORK_REPORTS, *NODE_
 
 WORDS = (
     *(b"NCCL", b"nccl", b"Xid", b"NVRM", b"ank", b"traggler", b"STRAGGLER", b"Etpt", b":\n", b":\r\n"),
-    *(b"srun", b"mpirun", b"Root Cause", b"exitcode", b"host ", b"time "),
+    *(b"srun", b"mpirun", b"Root Cause", b"exitcode", b"host ", b"time ", b"didn't join", b"joined any"),
 )
 """Of which each line of a log's forms has one: most lines of a large log have none, and are not looked at twice."""
 
@@ -50,6 +51,8 @@ LONGEST = 4_000  # Bytes of a line of a log that are looked at
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _NODE = re.compile(r"(?:^|[-_.@])((?:node|host|nid|worker|dgx|hgx|cn)-?[a-z]*\d[\w-]*?)(?=[_.@]|$)", re.IGNORECASE)
 """Names of nodes in names of files: a name of another kind, such as that of a case or an Xid, is none."""
+_OF_NODE = re.compile(r"(?:dmesg|diag|smi)-(?!s?xid|[ahbv]\d+$|gb\d|case|issue|run|test)([A-Za-z][\w.-]*\d[\w-]*)$")
+"""Names of files as they are asked for: dmesg-NODE.txt."""
 
 STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (
@@ -72,13 +75,17 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
-    """What one file is."""
+class LookedAt(JsonRecord):
+    """What one file of the folder is."""
 
     name: str
+    """Its name below the folder."""
     kind: str
+    """What it is: a name, or several with commas; unknown = nothing that is known."""
     read: bool
+    """Whether it was read."""
     note: str = ""
+    """What was passed over, or why it was not read and what to give instead; empty = nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,7 @@ class FolderLook:
     files: tuple[LookedAt, ...]
     suspects: tuple[Suspect, ...]
     next: tuple[str, ...]
+    nodes: int  # that the files name
 
 
 def look_at_folder(folder: str) -> FolderLook:
@@ -119,7 +127,9 @@ def look_at_folder(folder: str) -> FolderLook:
             case NextStep():
                 wanted[item.words] = None
     suspects = suspects_of(clues, known_of)
-    return FolderLook(tuple(files.values()), tuple(suspects), tuple(wanted))
+    nodes = {seat.node for seat in known_of.seats.values()} | {clue.node for clue in clues if clue.node}
+    nodes |= {node for name in files if (node := node_in(name)) is not None}
+    return FolderLook(tuple(files.values()), tuple(suspects), tuple(wanted), len(nodes))
 
 
 def _files(folder: str) -> Iterator[tuple[Path, str]]:
@@ -200,6 +210,8 @@ def _lines_of(stream: ByteStream) -> dict[str, list[Line]]:
 
 def node_in(name: str) -> str | None:
     """Return the node that the name of a file or of its folder is of; ``None`` = it names none, or several."""
+    if asked := _OF_NODE.match(Path(name).stem):
+        return asked[1]
     for part in reversed(Path(name).parts):
         found = {match[1] for match in _NODE.finditer(Path(part).stem if part == Path(name).name else part)}
         if len(found) == 1:

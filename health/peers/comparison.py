@@ -44,7 +44,7 @@ _SCORES = (11.1, 13.0, 7.8, 6.5, 5.8, 5.4, 4.9, 4.5, 4.3, 4.1, 4.1, 4.5, 4.7)
 NEW = 7.0  # What is new is so many times the spread: many times and metrics are looked at (tuned on seeds of its own)
 # Without a past, which tells a role from a fault, so many times the usual score: a few rows differ for good by far more
 # than most
-COLD = 3.0
+COLD = 4.0
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's level is not noticeable, ...
 COLD_SHARE = 0.15  # ... or this one without a past
 NEW_SHARE = 0.5  # From this part of its distance on, what a row differs by is new, and not its role

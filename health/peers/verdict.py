@@ -233,6 +233,13 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers
     told = sorted(
         stretches.items(), key=lambda told: (not is_step_time(told[0]), not counts_errors(told[0]), -told[1].score)
     )
+    # beside its peers, and beside its own past
+    factors = [
+        round(max(1.0, value), 3)
+        for stretch in slow
+        for value in (stretch.own / stretch.peers, stretch.own / (stretch.past or stretch.own / factor))
+        if factor < FAULTY and stretch.peers > 0
+    ]
     ended = factor < FAULTY and not any(stretch.lasting for stretch in stretches.values())
     return NodeFlag(
         node=chosen.machine,
@@ -242,6 +249,7 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers
         source=SOURCE,
         since=instant(min(stretch.start for stretch in stretches.values())) if absolute else None,
         until=instant(max(stretch.end for stretch in stretches.values())) if absolute and ended else None,
+        slowdown_range=(min(factors), max(factors)) if factors else None,
         evidence="; and ".join(
             evidence(stretch, recording.metrics.get(metric), peers=peers, absolute=absolute)
             for metric, stretch in told[:MOST_EVIDENCE]

@@ -42,7 +42,7 @@ def test_every_program_killed_at_random_moments(
     are promised to their gangs, and no promised node is unused for a minute, or by a rank that its Job has no more.
     """
     plane, chance = arnold_plane, random.Random(SEED)
-    cluster = fragment(generate("minipods", minipods=8, nodes=160), 0.3, seed=SEED)
+    cluster = fragment(generate("minipods", minipods=6, nodes=96), 0.3, seed=SEED)
     make_real(plane.admin, cluster)
     turmoil = Turmoil(plane, cluster, namespace, chance)
     kills: Counter[str] = Counter()

@@ -16,7 +16,18 @@ from tests.facts import saying, says
 from topology.build import build_cluster
 from topology.cluster import Node
 from topology.flag_sources import flags_over_time, is_store, open_log, read_flags, with_flags
-from topology.flags import FAULTY, EventName, FlagEvent, FlagKind, HeldFlag, NodeFlag, merge_by_node, merged
+from topology.flags import (
+    FAULTY,
+    WARNING,
+    EventName,
+    FlagEvent,
+    FlagKind,
+    HeldFlag,
+    NodeFlag,
+    expected_slowdown,
+    merge_by_node,
+    merged,
+)
 from topology.load import load_topology
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -139,6 +150,49 @@ FLAGS = st.lists(
     min_size=1,
     max_size=5,
 )
+
+
+BELIEVED = st.lists(
+    st.builds(
+        lambda factor, source, kind, probability: NodeFlag("n1", kind, factor, source=source, probability=probability),
+        st.floats(1.0, 4.0),
+        st.sampled_from(["a", "b", "c", "kubernetes"]),
+        st.sampled_from(["straggler", "degraded"]),
+        st.one_of(st.none(), st.floats(0.001, 1.0)),
+    )
+    | st.builds(lambda source: NodeFlag("n1", "degraded", WARNING, source=source), st.sampled_from(["a", "b", "c"])),
+    min_size=1,
+    max_size=5,
+)
+
+
+@examples(200)
+@given(BELIEVED, BELIEVED)
+def test_more_evidence_never_lowers_the_price(flags: list[NodeFlag], more: list[NodeFlag]) -> None:
+    """Nor how likely the node is at fault; and no price is above the largest factor that anything says."""
+    likely, price = expected_slowdown(flags)
+    likelier, dearer = expected_slowdown([*flags, *more])
+    assert likelier >= likely - 1e-12
+    assert dearer >= price - 1e-9
+    assert 1.0 <= price <= max(flag.belief[1] for flag in flags) + 1e-9
+
+
+def test_three_weak_sources_that_agree_outrank_one() -> None:
+    """A warning is right once in ten, and then the node is 1.5 times slower: 1.05.
+
+    Odds of 1 to 9 beside 1 to 99 before are 11 to 1; three of them make 11^3 / 99 = 13.4 to 1, so 0.93 and
+    1 + 0.93 * 0.5.  The same source thrice is one.
+    """
+    sources = ("peers", "nvsentinel", "collectives")
+    warnings = [NodeFlag("n1", "degraded", WARNING, source=source) for source in sources]
+    assert merged(warnings[:1]) == warnings[0]
+    likely, price = expected_slowdown(warnings)
+    assert (likely, price) == pytest.approx((13.444 / 14.444, 1.4654), abs=1e-3)
+    strong = NodeFlag("n2", "straggler", 1.4, source="what-if")
+    assert merged(warnings).slowdown > merged([strong]).slowdown
+    assert merged([warnings[0]] * 3).slowdown == WARNING
+    # half as likely, half of the excess
+    assert merged([NodeFlag("n3", "straggler", 1.4, probability=0.5, source="a")]).slowdown == pytest.approx(1.2)
 
 
 @examples(60)

@@ -441,3 +441,21 @@ def test_a_large_store_asks_to_be_compacted(arnold: Arnold, store: Path, monkeyp
     assert "compact" not in arnold("flags", "record", "--store", store).out
     monkeypatch.setattr("health.flags.flag_store.MAX_STORE_BYTES", store.stat().st_size + 10)
     assert "arnold flags compact" in arnold("flags", "record", "--store", store).out
+
+
+def test_what_flags_cost(arnold: Arnold, tmp_path: Path) -> None:
+    """Of two nodes of 8 GPUs one is out and one 1.25 times slower: 8 and 8 x (1 - 1 / 1.25) = 1.6 GPUs."""
+    store, cluster = tmp_path / "flags.db", tmp_path / "cluster.csv"
+    cluster.write_text("node,rack,gpus\nn1,r1,8\nn2,r1,8\nn3,r1,8\n")
+    found = tmp_path / "found.yaml"
+    found.write_text(
+        "- {node: n1, kind: faulty, source: peers, since: 2026-11-17T08:00:00Z}\n"
+        "- {node: n2, slowdown: 1.25, source: what-if, since: 2026-11-25T08:00:00Z}\n"
+    )
+    at = ("--at", "2026-11-25T12:00:00Z")
+    assert arnold("flags", "record", "--store", store, found, *at).code == 0
+    document = arnold("flags", "show", "--store", store, *at, "--capacity", "--cluster", cluster, "--json").json
+    lost = [tuple(line.values()) for line in document["capacity"]]
+    assert lost == [("peers", "above 7 d", 1, 0, 8.0), ("what-if", "below 1 d", 0, 1, 1.6)]
+    assert "9.6 GPUs" in arnold("flags", "show", "--store", store, *at, "--capacity", "--cluster", cluster).out
+    assert arnold("flags", "show", "--store", store, *at, "--json").json["capacity"] is None

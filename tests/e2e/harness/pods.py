@@ -100,14 +100,14 @@ def indexed_job(name: str, namespace: str, *, size: int, parallelism: str | None
         "completionMode": "Indexed",
         "completions": size,
         "parallelism": size,
-        "backoffLimit": 1000,
+        # of each index by itself: where a gang is stopped whole, its Job would wait ten minutes after as many failures
+        "backoffLimitPerIndex": 1000,
         "podReplacementPolicy": "TerminatingOrFailed",
         "template": template,
     }
     if patient:
         ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
         spec |= {"backoffLimitPerIndex": 0, "podFailurePolicy": {"rules": [ignored]}, "podReplacementPolicy": "Failed"}
-        del spec["backoffLimit"]
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 

@@ -126,23 +126,23 @@ def reasons(api: FakeCluster) -> set[str]:
 
 
 def test_single_pods_make_room_too() -> None:
-    """Of any scheduler; each hears of it by an event, and those that are not in the way stay."""
+    """Of any scheduler, the lowest first, but for that of a DaemonSet; each hears of it by an event."""
 
     async def scenario() -> None:
         api = cluster(1)
         for i in range(4):
-            spec = {"priority": i, "schedulerName": "default-scheduler"}
-            api.put(PODS, pod_json(f"p{i}", node=f"m0-{i}", **spec))
+            owner = ("ReplicaSet" if i else "DaemonSet", "p")
+            api.put(PODS, pod_json(f"p{i}", node=f"m0-{i}", owner=owner, priority=i, schedulerName="default-scheduler"))
         async with running(api, preemption="on"):
             submit(api, "c", 2, priority=9)
             await until(lambda: len(leaving(api)) == 2, "pods to be evicted")
-            assert leaving(api) == {"p0", "p1"}
+            assert leaving(api) == {"p1", "p2"}
             await until(lambda: "Preempted" in reasons(api), "the event")
             leave(api)
             await until(lambda: phase(api, "c") is PlanPhase.RELEASED, "c to be released")
             found = plan(api, "c")
             assert found is not None
-            assert {*found.nodes} == {"m0-0", "m0-1"}
+            assert {*found.nodes} == {"m0-1", "m0-2"}
 
     run(scenario)
 

@@ -132,6 +132,16 @@ def test_a_dead_gpu_stays_out_until_it_is_lifted() -> None:
     assert standing(ledger, 365 * DAY + HOUR) == {}
 
 
+@pytest.mark.parametrize(("after_test", "prices"), [(True, [WARNING]), (False, [])])
+def test_a_tested_node_comes_back_on_probation(after_test: bool, prices: list[float]) -> None:
+    """Lifted after a test it costs as much as a warning for the quiet time, a day; lifted without one, nothing."""
+    ledger = memory_ledger(T0)
+    ledger.record([NodeFlag("n1", "faulty", FAULTY, source="peers", evidence="XID 79")], now=T0)
+    ledger.lift(["n1"], now=T0 + HOUR, because="dcgmi diag", by="ann", after_test=after_test)
+    assert [flag.slowdown for flag in ledger.holding(T0 + 2 * HOUR)] == prices
+    assert ledger.holding(T0 + 26 * HOUR) == []
+
+
 def test_a_dead_gpu_does_not_mend_by_a_lesser_finding() -> None:
     """That the same source finds the node only slow later is no repair; its all-clear, as of a monitor, is one."""
     ledger = memory_ledger(T0)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from benchmarks.evidence.tested_pairs import Fault, measure, tree
 from health.pairs.group_testing import Pair, findings_of
 from health.pairs.rounds import next_round, plan_rounds
-from tests.health.pairs.simulated import Fault, measure, tree
 from topology.cluster import Cluster
 
 LEAVES = tree(8, 16)  # 128 nodes: 8 leaves below one core

@@ -19,12 +19,17 @@ NOISE = 0.03
 
 def tree(*branches: int) -> Cluster:
     """A cluster of nodes n0000, ... in domains d0, d0-0, ...: branches of each level, the last are nodes."""
+    return load_topology(Source("cluster.csv", csv(*branches))).cluster
+
+
+def csv(*branches: int) -> str:
+    """The same as a file."""
     paths = list(product(*map(range, branches[:-1])))
     levels = len(branches) - 1
     domains = [",".join("d" + "-".join(map(str, path[: depth + 1])) for depth in range(levels)) for path in paths]
     rows = [f"n{i:04d},{domains[i // branches[-1]]}" for i in range(len(paths) * branches[-1])]
     header = ",".join(["node", *(f"level{depth}" for depth in range(levels))])
-    return load_topology(Source("cluster.csv", "\n".join([header, *rows]))).cluster
+    return "\n".join([header, *rows]) + "\n"
 
 
 def measure(

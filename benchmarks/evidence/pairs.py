@@ -1,0 +1,68 @@
+"""Bandwidth tests of pairs on simulated clusters: is the slow node, uplink or domain named, in how few rounds."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from statistics import mean
+
+import numpy as np
+
+from benchmarks.evidence.naming import HEADER, Naming, rows
+from benchmarks.evidence.tested_pairs import Fault, measure, tree
+from benchmarks.report import section
+from benchmarks.report import table as markdown
+from health.pairs.group_testing import findings_of
+from health.pairs.rounds import next_round, plan_rounds
+from topology.cluster import Cluster
+
+SHAPES = {"8 leaves of 16": (8, 16), "4 minipods of 4 leaves of 8": (4, 4, 8), "16 leaves of 8": (16, 8)}
+KINDS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("node",),
+    ("link",),
+    ("domain",),
+    ("node", "node"),
+    ("node", "link"),
+    ("link", "link"),
+)
+FACTORS = (1.2, 1.5, 2.0, 4.0)
+ROUNDS = {0: 3, 1: 3, 2: 5}  # Faults -> most rounds
+RUNS = 10  # For each seed of the options
+
+
+def table(options: argparse.Namespace) -> str:
+    """Faults of 1.2 to 4 times at 3 % noise, rounds planned one by one from what was measured before."""
+    sections = []
+    for title, shape in SHAPES.items():
+        cluster = tree(*shape)
+        lines, took = [], {}
+        for kinds in KINDS:
+            name = " and ".join(kinds) or "none"
+            found = list(searches(cluster, kinds, options.seeds * RUNS))
+            took[name] = mean(rounds for rounds, _ in found)
+            lines += list(rows("Arnold", (Naming(name, right, named) for _, (right, named) in found)))
+        lines = [[*line, f"{took[line[0]]:.1f}"] for line in lines]
+        sections.append(section(title, markdown(["slow", "tool", *HEADER, "rounds"], lines)))
+    return "\n".join(["# Pairs of 128 nodes: node, uplink or domain named\n", *sections])
+
+
+def searches(
+    cluster: Cluster, kinds: Sequence[str], runs: int
+) -> Iterator[tuple[int, tuple[frozenset[object], frozenset[object]]]]:
+    """For each run how many rounds it took, what is slow, and what is named."""
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        faults: dict[Fault, float] = {}
+        for kind in kinds:
+            level = cluster.levels[rng.integers(len(cluster.levels))]
+            name = str(rng.choice(cluster.names if kind == "node" else level.domains))
+            faults[kind, name] = float(rng.choice(FACTORS))
+        nodes = range(len(cluster))
+        pairs, rounds = measure(cluster, plan_rounds(cluster, nodes)[:1], faults, rng), 1
+        while rounds < ROUNDS[len(kinds)] and (more := next_round(cluster, nodes, pairs)):
+            pairs += measure(cluster, more, faults, rng)
+            rounds += 1
+        places = (suspect.place for suspect in findings_of(pairs, cluster).suspects)
+        named = frozenset(("domain" if place.kind == "switch" else place.kind, place.name) for place in places)
+        yield rounds, (frozenset(faults), named)

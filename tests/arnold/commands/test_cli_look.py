@@ -1,0 +1,131 @@
+"""`arnold health look` and `pairs` through the front door: contracts of JSON, exit codes, files that cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.evidence.pasted_texts import PASTED
+from benchmarks.evidence.tested_pairs import csv, measure, tree
+from tests.facts import says
+
+Arnold = Callable[..., Any]
+
+
+@pytest.fixture
+def crash(tmp_path: Path) -> Path:
+    """A folder with two texts that agree on GPU 1 of node07, and one of a healthy node."""
+    folder = tmp_path / "crash"
+    folder.mkdir()
+    (folder / "dmesg-node07.txt").write_text(PASTED["xid-dmesg"].text)
+    (folder / "smi-node07.txt").write_text(PASTED["smi-row"].text.replace("1D:00.0", "1C:00.0", 1))
+    (folder / "diag-node08.txt").write_text(PASTED["diag-3-passes"].text)
+    return folder
+
+
+def test_the_document_has_files_suspects_and_what_is_next(arnold: Arnold, crash: Path) -> None:
+    """Every file is said, each suspect has its lines, and the exit code says that somebody is suspected."""
+    ran = arnold("health", "look", crash, "--json")
+    assert ran.code == 1
+    assert [(file["name"], file["kind"], file["read"]) for file in ran.json["files"]] == [
+        ("diag-node08.txt", "dcgmi-diag", True),
+        ("dmesg-node07.txt", "kernel-log", True),
+        ("smi-node07.txt", "nvidia-smi-q", True),
+    ]
+    first = ran.json["suspects"][0]
+    assert (first["node"], first["rank"], first["gpu"], first["sure"]) == ("node07", None, 1, "certain")
+    assert first["why"][0]["lines"] == [2]
+    assert {suspect["node"] for suspect in ran.json["suspects"]} == {"node07"}
+
+
+def test_who_is_suspected_can_be_flagged(arnold: Arnold, crash: Path, tmp_path: Path) -> None:
+    """--flags-out writes nodes that hardware convicts; the text says how."""
+    flags = tmp_path / "flags.json"
+    ran = arnold("health", "look", crash, "--flags-out", flags, "--yes")
+    assert [flag["node"] for flag in json.loads(flags.read_text())["flags"]] == ["node07"]
+    assert says(ran.out, "--flags-out", "node07")
+
+
+def test_a_page_says_the_same(arnold: Arnold, crash: Path, tmp_path: Path) -> None:
+    """--html saves the answer."""
+    arnold("health", "look", crash, "--html", tmp_path / "look.html")
+    assert "node07" in (tmp_path / "look.html").read_text()
+
+
+def test_nothing_crashes_and_what_is_not_read_is_said(arnold: Arnold, tmp_path: Path) -> None:
+    """Binary, cut off, packed, of odd encodings, empty, endless: each file has its line, and texts among them count."""
+    text = PASTED["xid-syslog"].text
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    packed = gzip.compress(text.encode() + os.urandom(50_000))
+    files = {
+        "binary.dat": bytes(range(256)) * 40,
+        "cut.log.gz": packed[: len(packed) // 2],
+        "deep.json": b'{"DCGM Diagnostic": ' + b'{"a":' * 5_000,
+        "empty.txt": b"",
+        "line.log": b"NCCL rank " * 200_000,
+        "latin.log": b"caf\xe9\n" + text.encode(),
+        "pickle": b"\x80\x04\x95abc",
+        "wide.log": text.encode("utf-16"),
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / "loop").symlink_to(folder)
+    ran = arnold("health", "look", folder, "--json")
+    assert ran.code == 1
+    looked = {file["name"]: file for file in ran.json["files"]}
+    assert set(looked) >= set(files)
+    assert {name for name, file in looked.items() if file["kind"] == "kernel-log"} == {
+        "cut.log.gz",
+        "latin.log",
+        "wide.log",
+    }
+    assert says(looked["pickle"]["note"], "pickle", "not read", "arnold health collectives --converter")
+    assert {(suspect["node"], suspect["gpu"]) for suspect in ran.json["suspects"]} == {("gpu2", "0000:1c:00")}
+
+
+def test_a_folder_that_is_none(arnold: Arnold, tmp_path: Path) -> None:
+    """A file, a missing folder and an empty one are errors that say so."""
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "hollow").mkdir()
+    for name in ("file", "missing", "hollow"):
+        ran = arnold("health", "look", tmp_path / name, "--json")
+        assert ran.code == 2
+        assert ran.json["error"]["where"] == str(tmp_path / name)
+
+
+def test_pairs_are_planned_measured_and_read(arnold: Arnold, tmp_path: Path) -> None:
+    """The plan of 128 nodes, what it measures with one slow uplink, and its name; then nothing is left to test."""
+    cluster = tree(8, 16)
+    file, measured = tmp_path / "cluster.csv", tmp_path / "pairs.csv"
+    file.write_text(csv(8, 16))
+    plan = arnold("health", "pairs", "plan", "--cluster", file, "--output", tmp_path / "pairs.slurm", "--json")
+    rounds = plan.json["rounds"]
+    assert (plan.code, len(rounds), len(rounds[0])) == (0, 3, 64)
+    assert (tmp_path / "pairs.slurm").read_text().count("\ntest_pair n") == 3 * 64
+    rows = measure(cluster, rounds, {("link", "d3"): 1.5}, np.random.default_rng(0))
+    measured.write_text("node_a,node_b,busbw_gbs\n" + "".join(f"{a},{b},{bandwidth:.2f}\n" for a, b, bandwidth in rows))
+    read = arnold("health", "pairs", "read", measured, "--cluster", file, "--json")
+    assert read.code == 1
+    assert [(place["node"], place["link"], place["domain"], place["sure"]) for place in read.json["suspects"]] == [
+        (None, "d3 - the core", None, "certain")
+    ]
+    following = arnold("health", "pairs", "plan", "--cluster", file, "--results", measured, "--json")
+    assert following.json["rounds"] == []
+
+
+def test_bad_pairs(arnold: Arnold, tmp_path: Path) -> None:
+    """A node that the cluster does not have, and a bandwidth that is none, are errors at their line."""
+    (tmp_path / "cluster.csv").write_text(csv(2, 2))
+    for row in ("n0000,n9999,40", "n0000,n0001,fast", "n0000,n0000,40", "n0000,n0001,-1"):
+        (tmp_path / "pairs.csv").write_text(f"node_a,node_b,busbw_gbs\n{row}\n")
+        ran = arnold("health", "pairs", "read", tmp_path / "pairs.csv", "--cluster", tmp_path / "cluster.csv", "--json")
+        assert ran.code == 2
+        assert ran.json["error"]["where"].endswith("pairs.csv:2")
