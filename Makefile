@@ -39,7 +39,7 @@ launchers: $(STAMP) ## start jobs with Slurm, Open MPI and torchrun, where they 
 	$(BIN)/python -m pytest -m launchers
 
 slurm: $(STAMP) ## start jobs with the Slurm of this machine, and with those in the chroots that ARNOLD_SLURM_ROOTS names
-	$(BIN)/python -m pytest -m launchers -n 0 -rs -v -k slurm
+	ARNOLD_KILLS=60 $(BIN)/python -m pytest -m launchers -n 0 -rs -v -k slurm
 
 pages: $(STAMP) ## show every HTML page, and pages of the site after `make site`, to axe-core in a browser, where Chromium and npm are installed
 	$(BIN)/python -m pytest -m accessibility

@@ -65,10 +65,6 @@ class _RayGroup(Object, frozen=True):
     template: _PodTemplate = _PodTemplate()
 
 
-class _RayHead(Object, frozen=True):
-    template: _PodTemplate = _PodTemplate()
-
-
 class _GangPolicy(Object, frozen=True):
     min_count: int | None = None
 
@@ -109,7 +105,7 @@ class OwnerSpec(Object, frozen=True):
     pod_management_policy: str = ""
     template: _PodTemplate | None = None  # kept of StatefulSets, whose leaders may have no GPUs
     replicated_jobs: list[ReplicatedJob] | None = None
-    head_group_spec: _RayHead | None = None
+    head_group_spec: _RayGroup | None = None
     worker_group_specs: list[_RayGroup] | None = None
     scheduling_policy: _SchedulingPolicy | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
@@ -268,6 +264,11 @@ def _one_copy(text: str) -> str:
     return text
 
 
+class _Versioned(Object, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+_versioned = msgspec.json.Decoder(_Versioned)
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (Pod, NodeObject, Owner, NamespaceObject, DisruptionBudget, *ALLOCATION_KINDS)
@@ -292,6 +293,11 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
         for name in ("annotations", "labels", "owner_references"):  # nothing but what tells it from others is read
             force_setattr(decoded.metadata, name, None)
     return decoded
+
+
+def decode_version(raw: bytes) -> str:
+    """Return the version of any object."""
+    return _versioned.decode(raw).metadata.resource_version
 
 
 decode_pod = partial(_decode, kind=Pod)

@@ -427,5 +427,30 @@ PASTED: dict[str, Pasted] = {
         (("gpu2", None, 2),),
         "dcgm-exporter",
     ),
+    "xid-of-mig": Pasted(
+        "dmesg-node07.txt",
+        _xid(94).replace("1c:00)", "1c:00 GPU-I:05)"),
+        (("node07", None, "0000:1c:00"),),
+        "kernel-log",
+    ),
+    "fallen": Pasted(
+        "dmesg-node07.txt",
+        "[ 9.1] NVRM: GPU 0000:1c:00.0: GPU has fallen off the bus.\n",
+        (("node07", None, "0000:1c:00"),),
+        "kernel-log",
+    ),
+    "desync": Pasted(
+        "job.log",
+        "[rank0]:[E ProcessGroupNCCL.cpp:1] - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n   - [3] finished collective #15, but didn't join collective #16 (count from 1)\n - Snapshot of ranks' latest states:\n   #16 started ranks: [0, 1, 2]\n",
+        ((None, 3, None),),
+        "pytorch-watchdog",
+    ),
+    "diag-in-use": Pasted(
+        "diag-node07.txt",
+        _DIAG.format(memory="Fail - GPU: 3").replace("There was an error", "is busy or unavailable"),
+        (),
+        "dcgmi-diag",
+    ),
+    "interfaces": Pasted("mtu.txt", "node01 eth0 9000\nnode02 eth0 1500\nnode03 eth0 9000\n", (), ""),
     "prose": Pasted("notes.txt", "Rank 3 was slow today: see the log. host : gpu1\nTODO ask about Xid 79\n", (), ""),
 }

@@ -89,16 +89,13 @@ def _sliced(requests: Sequence[TopologyRequest], gpus: int, size: int) -> Parall
             whole = f"slices of {outer}" if outer != size else f"{size} pods of the gang"
             message = f"slices of {inner} ranks do not divide the {whole}"
             raise InvalidGang(message, reason="UnsupportedSlice", fix=f"choose a slice size that divides {outer}")
-    if len(sizes) > _MOST_SLICES:
-        message = f"slices of {len(sizes)} sizes, at most {_MOST_SLICES} are planned"
+    if len(sizes) > 3:  # as many kinds of groups lie one inside the other
+        message = f"slices of {len(sizes)} sizes, at most 3 are planned"
         raise InvalidGang(message, reason="UnsupportedSlice", fix="leave out those of the levels that matter least")
     # from within: context-parallel, expert and data-parallel groups
     cp, ep = chain[0] if len(sizes) > 1 else 1, chain[1] if len(sizes) > 2 else 1
     group = chain[max(0, len(sizes) - 1)]
     return Parallelism(tp=gpus, cp=cp, ep=ep, dp=group // cp, pp=size // group)
-
-
-_MOST_SLICES = 3
 
 
 def _job(key: GangKey, asked: GangRequest, degrees: Parallelism, gpus: int) -> Job:

@@ -63,24 +63,17 @@ def hosts_chosen(pods: Sequence[Pod]) -> tuple[str, ...]:
 
     :raises InvalidGang: only some do, or they select nodes by different values of another label.
     """
-    selected: dict[str, dict[str, str]] = {}  # label -> value -> the first pod that wants it
-    for pod in pods:
-        for key, text in (pod.spec.node_selector or {}).items():
-            selected.setdefault(key, {}).setdefault(text, pod.name)
-    for key, pod_of in selected.items():
-        if len(pod_of) > 1 and key != HOSTNAME:
-            wants = named(f"{text} ({name})" for text, name in pod_of.items())
-            message = f"no node is for all its pods, which select different values of {clip(key)}: {wants}"
+    selectors = [(pod.spec.node_selector or {}, pod.name) for pod in pods]
+    for key in dict.fromkeys(key for selector, _ in selectors for key in selector):
+        pod_of = {
+            selector.get(key): name for selector, name in reversed(selectors) if key == HOSTNAME or key in selector
+        }
+        if len(pod_of) > 1 and (key != HOSTNAME or None in pod_of):
+            wants = named(f"{text or 'none'} ({name})" for text, name in reversed(pod_of.items()))
+            message = f"no nodes are for all its pods, which select different values of {clip(key)}: {wants}"
             fix = f"let all of them select {HOSTNAME}, as Kueue does where that is the lowest level, or none"
             raise InvalidGang(message, reason="DifferentSelectors", where="nodeSelector", fix=fix)
-    hosts = {pod.name: (pod.spec.node_selector or {}).get(HOSTNAME) for pod in pods}
-    if (without := [name for name, host in hosts.items() if host is None]) and len(without) < len(hosts):
-        message = f"{len(hosts) - len(without)} of {len(hosts)} pods select their node by {HOSTNAME}, others do not"
-        fix = (
-            f"let all of them select one, each rank its own, or none: then Arnold chooses ({named(without)} have none)"
-        )
-        raise InvalidGang(message, reason="SomeHostsChosen", where="nodeSelector", fix=fix)
-    return tuple(host for host in hosts.values() if host is not None)
+    return tuple(selector[HOSTNAME] for selector, _ in selectors if HOSTNAME in selector)
 
 
 def left_to_scheduler(pods: Sequence[Pod]) -> str:

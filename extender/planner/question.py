@@ -105,14 +105,17 @@ class Asked:
 
     @property
     def unreserved(self) -> Cluster | None:
-        """The nodes of which nothing is to be left to others in the last attempt, whoever is on them; ``None`` = no
-        such.
+        """The nodes of which nothing is to be left to others in the last attempt, whoever is on them, of those that its
+        pods select; ``None`` = no such.
         """
         if not self.case.offers:
             return None
-        if (keep := self.case.offers[-1]) is None:
+        if (keep := self.case.offers[-1]) is None and not self.chosen:
             return self.cluster
-        rows = np.flatnonzero((self.rows >= 0) & (keep[self.rows] == 0)).astype(np.int32)
+        theirs = np.ones(len(self.rows), dtype=np.bool_) if keep is None else (self.rows >= 0) & (keep[self.rows] == 0)
+        if self.chosen:
+            theirs &= np.isin(self.cluster.names, self.chosen)
+        rows = np.flatnonzero(theirs).astype(np.int32)
         return self.cluster.subset(rows) if len(rows) else None
 
 
@@ -202,7 +205,9 @@ def _asked(
     of_pods = job
     pods = [member.pod for member in gang.members if member is not None]
     try:
-        chosen = _chosen_nodes(pods, fleet)
+        hosts = hosts_chosen(pods)
+        node_of = {host.labels.get(HOSTNAME, host.name): host.name for host in fleet.table.hosts} if hosts else {}
+        chosen = tuple(node_of.get(host, host) for host in hosts)
         if chosen and plan is not None:
             why, fix = "its pods select their nodes: no rank can have another", "delete all its pods"
             raise InvalidGang(why, reason="HostsChosen", fix=fix)
@@ -238,13 +243,6 @@ def _asked(
         case, job, of_pods, cluster, view.counted_out, view.short, shortages, fleet.table, view.rows, repair, chosen
     )
     return _within_power_caps(state, question)
-
-
-def _chosen_nodes(pods: Sequence[Pod], fleet: Fleet) -> tuple[str, ...]:
-    """Return the node that each pod selects by the label of its host; raises as :func:`hosts_chosen`."""
-    hosts = hosts_chosen(pods)
-    labels = {host.labels.get(HOSTNAME, host.name): host.name for host in fleet.table.hosts} if hosts else {}
-    return tuple(labels.get(host, host) for host in hosts)
 
 
 def without(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:

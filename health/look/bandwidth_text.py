@@ -14,7 +14,7 @@ from typing import NamedTuple
 from health.look.evidence import Clue, NextStep, Note, TextFile, TextForm, Whereabouts
 from health.pairs.group_testing import Pair, findings_of
 
-_NODE = r"\"?([A-Za-z][\w.-]*\d[\w.-]*)\"?"
+_NODE = r"\"?((?!eth|ib\d|mlx|gpu\d|bond|en[ops]\d|cuda|rank|lo\b)[A-Za-z][\w.-]*\d[\w.-]*|\d+\.\d+\.\d+\.\d+)\"?"
 _PAIR = re.compile(
     rf"[ \t]*{_NODE}[ \t]*[,;:|<> \t-]+[ \t]*{_NODE}[ \t,;:=|]+([\d.]+)[ \t]*(?:GB/?p?s)?[ \t\r]*$", re.MULTILINE
 )

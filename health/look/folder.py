@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.files import MAX_LINE, ByteStream, opened
+from ground.records import JsonRecord
 from health.look.bandwidth_text import BANDWIDTH_TEXT
 from health.look.evidence import (
     Clue,
@@ -40,7 +41,7 @@ FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NCCL_TEXT, *FRAMEWORK_REPORTS, *NODE_
 
 WORDS = (
     *(b"NCCL", b"nccl", b"Xid", b"NVRM", b"ank", b"traggler", b"STRAGGLER", b"Etpt", b":\n", b":\r\n"),
-    *(b"srun", b"mpirun", b"Root Cause", b"exitcode", b"host ", b"time "),
+    *(b"srun", b"mpirun", b"Root Cause", b"exitcode", b"host ", b"time ", b"didn't join", b"joined any"),
 )
 """Of which each line of a log's forms has one: most lines of a large log have none, and are not looked at twice."""
 
@@ -74,13 +75,17 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
-    """What one file is."""
+class LookedAt(JsonRecord):
+    """What one file of the folder is."""
 
     name: str
+    """Its name below the folder."""
     kind: str
+    """What it is: a name, or several with commas; unknown = nothing that is known."""
     read: bool
+    """Whether it was read."""
     note: str = ""
+    """What was passed over, or why it was not read and what to give instead; empty = nothing."""
 
 
 @dataclass(frozen=True, slots=True)

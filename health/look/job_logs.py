@@ -27,10 +27,16 @@ _STATUS = re.compile(
     r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+),.*? last completed (?:NCCL )?work: (?P<completed>-?\d+)",
     re.IGNORECASE,
 )
+_ABSENT = re.compile(
+    r"Ranks? (?P<barrier>\d+(?:, ?\d+)*) failed to pass monitoredBarrier"
+    r"|\[(?P<desync>\d+(?:, ?\d+)*)\] (?:finished collective #\d+, but didn't join|never joined any)"
+)
+"""What PyTorch itself says of ranks that did not come: TORCH_NCCL_DESYNC_DEBUG, and barriers of gloo."""
 SAME_SIZE = {"ALLREDUCE", "ALLREDUCE_COALESCED", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"}
 """Collectives in which all ranks give the same size."""
 WORLD = {"0", "default_pg", "default", "WORLD", "world"}  # Names of the group of all ranks
 FEWEST_VOICES = 3  # Ranks that must speak before the silence of another says anything
+MOST_ABSENT = 4  # Ranks that one line names and that are suspected for it
 MOST_SILENT = 8  # One of so many may be silent and be suspected for it
 
 
@@ -73,6 +79,11 @@ def read_watchdog(text: TextFile) -> Iterator[object]:
         spoken = GLOBAL.search(line.text)
         if spoken:
             yield Seen(int(spoken[1]))
+        if absent := _ABSENT.search(line.text):
+            ranks = [int(number) for number in re.findall(r"\d+", absent["barrier"] or absent["desync"])]
+            sure: Certainty = "likely" if len(ranks) == 1 else "possible"
+            for number in ranks if len(ranks) <= MOST_ABSENT else ():
+                yield Clue("not-launched", sure, "did not come, says PyTorch", text.name, (line.number,), rank=number)
         who, rank = _WHO.search(line.text), _RANK.search(line.text)
         work, status = _WORK.search(line.text), _STATUS.search(line.text)
         if not (who or rank) or not (work or status):
@@ -199,7 +210,12 @@ JOB_LOGS = (
     TextForm(
         "pytorch-watchdog",
         "lines of PyTorch's NCCL watchdog",
-        re.compile(r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"),
+        re.compile(
+            re.compile(
+                r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"
+                r"|monitoredBarrier|didn't join|never joined any"
+            ),
+        ),
         read_watchdog,
         judge_watchdog,
     ),

@@ -26,8 +26,9 @@ _HOST = re.compile(
     r"|^(?P<pdsh>[a-zA-Z][\w.-]*): (?=[\[<A-Z\d])"
 )
 _XID = re.compile(
-    r"NVRM: (?:GPU at )?Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d+)(?P<words>.*)"
-    r"|SXid \((?:PCI:)?(?P<switch>[0-9a-fA-F:.]+)\): (?P<snumber>\d+)(?P<swords>.*)"
+    r"NVRM: (?:GPU at )?Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<number>\d+)(?P<words>.*)"
+    r"|SXid \((?:PCI:)?(?P<switch>[0-9a-fA-F:.]+)[^)]*\): (?P<snumber>\d+)(?P<swords>.*)"
+    r"|NVRM: GPU (?P<fallen>[0-9a-fA-F:.]+[0-9a-fA-F]):? .*fallen off the bus"
 )
 
 
@@ -50,8 +51,8 @@ def read_kernel_log(text: TextFile) -> Iterator[object]:
         if (found := _XID.search(line.text)) is None:
             continue
         of_switch = found["switch"] is not None
-        address = pci_address(found["switch"] or found["pci"])
-        number, words = int(found["snumber"] or found["number"]), found["swords"] or found["words"] or ""
+        address = pci_address(found["switch"] or found["pci"] or found["fallen"])
+        number, words = int(found["snumber"] or found["number"] or 79), found["swords"] or found["words"] or ""
         seen.setdefault((node_of(line, text), address, number, of_switch), []).append((line, words))
     passed_over = []
     for (node, address, number, of_switch), lines in seen.items():

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
+from extender.planner.outlook import outlook_question
 from extender.planner.question import question_of, repair_question
 from extender.planner.round import PlanningRound
 from extender.planner.solve import answer_to
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
+from scheduler.queue.priority import PriorityAge
 from tests.case_counts import examples
 from tests.extender.things import (
     GRID,
@@ -655,7 +657,7 @@ def test_pods_that_share_the_node_that_they_select() -> None:
 @pytest.mark.parametrize(
     ("hosts", "reason", "words"),
     [
-        (("m0-0", "m0-1", "", ""), "CannotBePlanned", ("2 of 4 pods", "g-2", "or none")),
+        (("m0-0", "m0-1", "", ""), "CannotBePlanned", ("none (g-2)", "or none")),
         (("m0-0", "m0-1", "m0-2", "m0-9"), "CannotBePlanned", ("m0-9",)),
         (("m0-0", "m0-0", "m0-2", "m0-3"), "CannotBePlanned", ("m0-0", "twice")),
         (("m0-0", "m0-1", "m0-2", "m1-0"), "NoRoom", ("m1-0", "not free", "wait")),
@@ -686,3 +688,17 @@ def test_no_other_node_is_given_to_a_rank_whose_pod_selects_its_own() -> None:
     told = answer_to(repair_question(state, plan, ["m0-1"], NOW), LIMITS).plan.condition("Healthy")
     assert told is not None
     assert says(told.message, "its pods select their nodes", "To fix: delete all its pods")
+
+
+def test_a_gang_that_waits_for_the_nodes_that_its_pods_select_waits_for_no_others() -> None:
+    """Of eight pods that run two are on its nodes; to stop any other would not help it."""
+    state = state_of(minipods(4, 4))
+    for gang, minipod in ("a", 0), ("b", 1):
+        for rank in range(4):
+            state.put_pod(pod(f"{gang}-{rank}", node=f"m{minipod}-{rank}"))
+    for one in hosted("g", "m1-0", "m1-1"):
+        state.put_pod(one)
+    asked = outlook_question(state, gang_of(state, "g"), NOW, PriorityAge(), preempts=True)
+    assert asked is not None
+    assert sorted(asked.cluster.names) == ["m1-0", "m1-1"]
+    assert {job.name.rpartition("/")[2] for job in asked.running} == {"b-0", "b-1"}
