@@ -13,8 +13,8 @@ from ground.errors import few
 from ground.quantities import decimal, plural
 from ground.records import JsonRecord
 from health.collectives.diagnosis import Certainty
-from health.look.evidence import Clue, Suspect
-from health.look.folder import FolderLook
+from health.look.evidence import SaidLines, Suspect
+from health.look.folder import FolderLook, LookedAt
 from health.look.suspect_flags import look_flags
 from health.pairs.group_testing import Findings, Pair
 from health.pairs.rounds import Rounds
@@ -28,63 +28,14 @@ MOST_PAIRS = 8  # Pairs of a round that are shown as text; --json has all
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAtFile(JsonRecord):
-    """What one file of the folder is."""
-
-    name: str
-    """Its name below the folder."""
-    kind: str
-    """What it is: a name, or several with commas; unknown = nothing that is known."""
-    read: bool
-    """Whether it was read."""
-    note: str
-    """What was passed over, or why it was not read and what to give instead; empty = nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class SaidLines(JsonRecord):
-    """Lines of a file that say something of a suspect."""
-
-    file: str
-    """Name of the file."""
-    lines: tuple[int, ...]
-    """Numbers of the lines, from 1, the first of many; empty = the file as a whole."""
-    says: str
-    """What they say."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamedSuspect(JsonRecord):
-    """Somebody who is suspected."""
-
-    node: str | None
-    """Name of the node, as the files call it; null = not known."""
-    rank: int | None
-    """Global rank; null = not known, or none in particular."""
-    gpu: int | str | None
-    """Index of the GPU on its node, or its PCI address where the index is not known; null = not known, or none in
-    particular."""
-    kind: str
-    """What is wrong: gpu-error, not-launched, slow, ...; program-...: it is the program's, and no node is flagged."""
-    sure: Certainty
-    """certain: it is shown; likely: it points there; possible: one of several."""
-    factor: float | None
-    """Times as long as usual that it takes; null = it has stopped, or is not known."""
-    why: tuple[SaidLines, ...]
-    """What speaks against it, the surest first."""
-    contradicts: tuple[SaidLines, ...]
-    """What speaks for it."""
-
-
-@dataclass(frozen=True, slots=True)
 class LookDocument(JsonRecord):
     """What ``arnold health look --json`` prints."""
 
     verdict: str
     """The finding in a sentence."""
-    files: tuple[LookedAtFile, ...]
+    files: tuple[LookedAt, ...]
     """Every file, by name."""
-    suspects: tuple[NamedSuspect, ...]
+    suspects: tuple[Suspect, ...]
     """Who is suspected, the surest first; empty = nobody."""
     flags: tuple[NodeFlag, ...]
     """Flags of nodes that are at least likely: faulty where hardware is certain to be, else a price."""
@@ -94,39 +45,21 @@ class LookDocument(JsonRecord):
 
 def look_document(look: FolderLook, folder: str, *, now: datetime) -> LookDocument:
     """Return the document of a look at a folder."""
-    suspects = tuple(_named(suspect) for suspect in look.suspects)
+    suspects = look.suspects
     read = sum(file.read for file in look.files)
     of_files = f"{read:,} of {plural(len(look.files), 'file')} read"
     verdict = f"Nobody is suspected; {of_files}"
     if suspects:
         others = f", and {plural(len(suspects) - 1, 'other')}" if len(suspects) > 1 else ""
         verdict = f"{suspects[0].sure.capitalize()}: {who(suspects[0])} ({suspects[0].kind}){others}; {of_files}"
-    files = tuple(LookedAtFile(file.name, file.kind, file.read, file.note) for file in look.files)
     flags, steps = look_flags(look.suspects, now=now), list(look.next)
     if flags:
         record = f"arnold health look {folder} --flags-out flags.json; arnold flags record --store flags.db flags.json"
         steps.insert(0, f"keep the next job off {few(flag.node for flag in flags)}: {record}")
-    return LookDocument(verdict, files, suspects, flags, tuple(steps))
+    return LookDocument(verdict, look.files, suspects, flags, tuple(steps))
 
 
-def _named(suspect: Suspect) -> NamedSuspect:
-    return NamedSuspect(
-        suspect.node,
-        suspect.rank,
-        suspect.gpu,
-        suspect.kind,
-        suspect.sure,
-        suspect.factor,
-        tuple(map(_said, suspect.against)),
-        tuple(map(_said, suspect.contradicts)),
-    )
-
-
-def _said(clue: Clue) -> SaidLines:
-    return SaidLines(clue.file, clue.lines, clue.says)
-
-
-def who(suspect: NamedSuspect) -> str:
+def who(suspect: Suspect) -> str:
     """Return a suspect in words: ``node07, GPU 3, rank 19``."""
     parts = [suspect.node or ""]
     parts += [f"GPU {suspect.gpu}"] if suspect.gpu is not None else []

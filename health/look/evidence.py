@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ground.records import JsonRecord
 from health.collectives.diagnosis import ORDER, Certainty
 
 LEVELS: tuple[Certainty, ...] = tuple(sorted(ORDER, key=lambda level: ORDER[level]))
@@ -52,11 +53,6 @@ class Clue:
     gpu: int | str | None = None  # index on its node, or PCI address where the index is not known
     factor: float | None = None  # times as long as usual that it takes; None = it has stopped, or is not known
     clears: bool = False  # whether it speaks for it
-
-    @property
-    def of_program(self) -> bool:
-        """Whether the program did it, so that no node is to be flagged."""
-        return self.kind.startswith("program")
 
 
 class Seat(NamedTuple):
@@ -175,17 +171,42 @@ def same_node(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class SaidLines(JsonRecord):
+    """Lines of a file that say something of a suspect."""
+
+    file: str
+    """Name of the file."""
+    lines: tuple[int, ...]
+    """Numbers of the lines, from 1, the first of many; empty = the file as a whole."""
+    says: str
+    """What they say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect(JsonRecord):
     """Somebody who is suspected, with all that speaks against and for it."""
 
     node: str | None
+    """Name of the node, as the files call it; null = not known."""
     rank: int | None
+    """Global rank; null = not known, or none in particular."""
     gpu: int | str | None
+    """Index of the GPU on its node, else its PCI address; null = not known, or none in particular."""
     kind: str
+    """What is wrong: gpu-error, not-launched, slow, ...; program-...: it is the program's, and no node is flagged."""
     sure: Certainty
+    """certain: it is shown; likely: it points there; possible: one of several."""
     factor: float | None
-    against: tuple[Clue, ...]
-    contradicts: tuple[Clue, ...]
+    """Times as long as usual that it takes; null = it has stopped, or is not known."""
+    why: tuple[SaidLines, ...]
+    """What speaks against it, the surest first."""
+    contradicts: tuple[SaidLines, ...]
+    """What speaks for it."""
+
+    @property
+    def of_program(self) -> bool:
+        """Whether the program did it, so that no node is to be flagged."""
+        return self.kind.startswith("program")
 
 
 def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
@@ -214,10 +235,11 @@ def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
         step = ORDER[group[0].sure] - (len({clue.file for clue in group}) > 1 and len({c.kind for c in group}) > 1)
         step += bool(against) and step > 0
         sure = LEVELS[min(max(step, 0), len(LEVELS) - 1)]
-        suspects.append(Suspect(node, rank, gpu, group[0].kind, sure, group[0].factor, tuple(group), tuple(against)))
-    return sorted(
-        suspects, key=lambda suspect: (ORDER[suspect.sure], suspect.against[0].of_program, -len(suspect.against))
-    )
+        why, contradicts = (
+            tuple(SaidLines(c.file, c.lines, c.says) for c in clues_of) for clues_of in (group, against)
+        )
+        suspects.append(Suspect(node, rank, gpu, group[0].kind, sure, group[0].factor, why, contradicts))
+    return sorted(suspects, key=lambda suspect: (ORDER[suspect.sure], suspect.of_program, -len(suspect.why)))
 
 
 def _width(clue: Clue) -> tuple[int, int]:
@@ -227,7 +249,7 @@ def _width(clue: Clue) -> tuple[int, int]:
 
 def _of_one(one: Clue, other: Clue) -> bool:
     """Return whether two clues can be about one GPU, rank or node, and have something in common that says so."""
-    if one.of_program != other.of_program:
+    if one.kind.startswith("program") != other.kind.startswith("program"):
         return False
     ranks, gpus = (one.rank, other.rank), (one.gpu, other.gpu)
     if None not in ranks and ranks[0] != ranks[1]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ground.errors import ArnoldError, InvalidInput
 from ground.files import MAX_LINE, ByteStream, opened
+from ground.records import JsonRecord
 from health.look.bandwidth_text import BANDWIDTH_TEXT
 from health.look.evidence import (
     Clue,
@@ -74,13 +75,17 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
-    """What one file is."""
+class LookedAt(JsonRecord):
+    """What one file of the folder is."""
 
     name: str
+    """Its name below the folder."""
     kind: str
+    """What it is: a name, or several with commas; unknown = nothing that is known."""
     read: bool
+    """Whether it was read."""
     note: str = ""
+    """What was passed over, or why it was not read and what to give instead; empty = nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def look_flags(suspects: Iterable[Suspect], *, now: datetime) -> tuple[NodeFlag,
     """
     flags: dict[str, NodeFlag] = {}
     for suspect in suspects:
-        if suspect.node is None or suspect.sure == "possible" or suspect.against[0].of_program:
+        if suspect.node is None or suspect.sure == "possible" or suspect.of_program:
             continue
         broken = suspect.kind in HARDWARE and suspect.sure == "certain"
         kind: FlagKind = "faulty" if broken else "straggler" if suspect.kind in SLOW and suspect.factor else "degraded"
@@ -34,7 +34,7 @@ def look_flags(suspects: Iterable[Suspect], *, now: datetime) -> tuple[NodeFlag,
             source=SOURCE,
             since=now,
             until=None if broken else now + HOLD,
-            evidence=f"{suspect.against[0].file}: {suspect.against[0].says}",
+            evidence=f"{suspect.why[0].file}: {suspect.why[0].says}",
             rank=suspect.rank if suspect.kind not in HARDWARE | SLOW else None,
             hardware=broken,
         )

@@ -89,7 +89,9 @@ class Bench:
     gap: npt.NDArray[np.float64]  # of each pair, the logarithm of its share of the usual bandwidth
     noise: float
     meet: npt.NDArray[np.intp]  # of each pair, the number of levels at which its ends share a domain
-    alike: list[list[int]] = field(default_factory=list)  # places with the same rows
+    alike: dict[int, list[int]] = field(default_factory=dict)  # the first of places with the same rows -> all of them
+    # of each pair, the first of places that would slow it
+    over: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def cost(self, rows: npt.NDArray[np.intp], expected: npt.NDArray[np.float64]) -> float:
         """Return the negative log-likelihood of pairs, given the logarithms that they are expected to have."""
@@ -112,6 +114,15 @@ class Bench:
         if level > -LEAST:
             return 0.0, 0.0
         return self.cost(rows, expected[rows]) - self.cost(rows, np.minimum(expected[rows], level)), level
+
+    def gains(self, faults: dict[int, float]) -> dict[int, tuple[float, float]]:
+        """Return what each place explains beyond some faults, of those whose fault would slow a pair that is slower
+        than they make it.
+        """
+        expected = self.expected(faults)
+        slow = np.flatnonzero(self.gap < expected - 2 * self.noise).tolist()
+        places = dict.fromkeys(place for row in slow for place in self.over[row] if place not in faults)
+        return {place: self.best(place, expected) for place in places}
 
 
 def depths(cluster: Cluster | None, names: Sequence[str]) -> list[npt.NDArray[np.int32]]:
@@ -161,7 +172,10 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
         # a node alone in its domain stands for it, and an uplink for a switch of which no test tells it apart
         plainest = min(KINDS.index(place.kind) for place in same)
         members = [place for place in same if place.kind == KINDS[plainest]]
-        bench.alike.append([*range(len(bench.places), len(bench.places) + len(members))])
+        first = len(bench.places)
+        bench.alike[first] = [*range(first, first + len(members))]
+        for row in rows_of:
+            bench.over[row].append(first)
         bench.places += members
         bench.rows += [np.array(rows_of)] * len(members)
     return bench
@@ -200,10 +214,8 @@ def _compare(bench: Bench, *, by_distance: bool) -> None:
 def _explain(bench: Bench, need: float) -> tuple[dict[int, float], float]:
     """Return faults that explain the tests, each with its level, and what they and all that is unexplained cost."""
     faults: dict[int, float] = {}
-    representatives = [members[0] for members in bench.alike]
     while len(faults) < MOST_FAULTS:
-        expected = bench.expected(faults)
-        gains = {place: bench.best(place, expected) for place in representatives if place not in faults}
+        gains = bench.gains(faults)
         place = max(gains, key=lambda place: gains[place][0], default=None)
         if place is None or gains[place][0] < need:
             break
@@ -237,7 +249,6 @@ def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findin
         return Findings((), (), ())
     bench = bench_of(pairs, cluster)
     need = EVIDENCE + math.log(len(bench.places))
-    representatives = [members[0] for members in bench.alike]
     _compare(bench, by_distance=True)
     faults, cost = _explain(bench, need)
     notes: tuple[str, ...] = ()
@@ -253,11 +264,11 @@ def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findin
             notes = slower
     suspects, near = [], set[int]()
     for place in faults:
-        rest = bench.expected({fault: level for fault, level in faults.items() if fault != place})
-        gain, level = bench.best(place, rest)
-        others = {other: bench.best(other, rest)[0] for other in representatives if other not in faults}
+        rest = {fault: level for fault, level in faults.items() if fault != place}
+        gain, level = bench.best(place, bench.expected(rest))
+        others = {other: better for other, (better, _) in bench.gains(rest).items() if other not in faults}
         rivals = sorted((other for other in others if others[other] > gain - APART), key=lambda o: -others[o])
-        named = [member for rival in (place, *rivals) for member in _alike(bench, rival)][:MOST_ALIKE]
+        named = [member for rival in (place, *rivals) for member in bench.alike[rival]][:MOST_ALIKE]
         near.update(named)
         margin = gain - max(others.values(), default=0.0)
         alone: Certainty = "certain" if margin > SURE and len(bench.rows[place]) > 1 else "likely"
@@ -278,7 +289,3 @@ def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findin
     }
     every = {name for pair in pairs for name in (pair.a, pair.b)} - guilty
     return Findings(tuple(ranked), tuple(sorted(fast - guilty)), tuple(sorted(every - fast)), notes)
-
-
-def _alike(bench: Bench, place: int) -> list[int]:
-    return next(members for members in bench.alike if place in members)

@@ -31,6 +31,8 @@ PAGES = {
     "health peers": "metrics.parquet --html metrics.html",
     "health evict": "dumps --job stuck.yaml --html evict.html",
     "health backups": f"{ON_CLUSTER} --placement placement.json --failure-level rack --html backups.html",
+    "health look": "dumps --html look.html",
+    "health pairs read": f"pairs.csv {ON_CLUSTER} --html pairs.html",
     "health isolate": "--placement placement.json --html parts.html",
     "repair": f"{ON_CLUSTER} --placement placement.json --lost n1214 --html repair.html",
     "score": f"{PLACED} --nodes placement.json --html score.html",
@@ -71,6 +73,7 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).write_bytes(content)
     (tmp_path / "stuck.yaml").write_text(STUCK)
     (tmp_path / "sacct.txt").write_text(SACCT)
+    (tmp_path / "pairs.csv").write_text("node_a,node_b,busbw_gbs\nn0001,n0002,40\nn0003,n0004,41\nn0002,n0005,20\n")
     write_dumps(tmp_path / "dumps", stacks_of(machines(), lambda row, column: row == 2 and column > 0))
     job = BenchJob(dp=4, tp=1, pp=1, gpus_per_node=1)
     recording = simulate(job, 61.0, seed=1, fault=Fault("not-launched", 2, 41.0))
@@ -104,7 +107,7 @@ def test_no_page_has_a_violation(
     monkeypatch.chdir(folder)
     for words in (*(f"{command} {words}" for command, words in PAGES.items()), STUDY):
         ran = arnold(*words.split())
-        assert ran.code == 0, f"arnold {words}\n{ran.err}"
+        assert ran.code < 2, f"arnold {words}\n{ran.err}"
     pages = {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.html"))}
     assert len(pages) == len(PAGES) + 1
     assert [str(one) for one in violations(pages, folder, axe)] == []

@@ -19,7 +19,7 @@ def test_an_xid_of_hardware_names_the_gpu(tmp_path: Path, number: int, sure: str
     """By its PCI address, and the node by the name of the file."""
     (tmp_path / "dmesg-node07.txt").write_text(xid(13) + xid(number))
     (suspect,) = look_at_folder(str(tmp_path)).suspects
-    assert (suspect.node, suspect.gpu, suspect.sure, suspect.against[0].lines) == ("node07", "0000:9b:00", sure, (2,))
+    assert (suspect.node, suspect.gpu, suspect.sure, suspect.why[0].lines) == ("node07", "0000:9b:00", sure, (2,))
 
 
 @pytest.mark.parametrize("number", [13, 31, 43, 45, 999])

@@ -18,4 +18,4 @@ def test_who_is_named_by_a_text(tmp_path: Path, name: str) -> None:
     found = look_at_folder(str(tmp_path))
     assert pasted.kind in found.files[0].kind
     assert {(suspect.node, suspect.rank, suspect.gpu) for suspect in found.suspects} == set(pasted.suspects)
-    assert all(clue.file == pasted.file and clue.lines for suspect in found.suspects for clue in suspect.against)
+    assert all(clue.file == pasted.file and clue.lines for suspect in found.suspects for clue in suspect.why)

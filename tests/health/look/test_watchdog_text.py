@@ -51,7 +51,7 @@ def test_who_never_enqueued_what_the_others_wait_in_is_behind(look: Looking) -> 
     found = look(job="".join([timeout(0, 42), timeout(1, 42), timeout(3, 42), signal(2, 41)]))
     (suspect,) = found.suspects
     assert (suspect.rank, suspect.kind, suspect.sure) == (2, "not-launched", "likely")
-    assert suspect.against[0].lines == (7,)
+    assert suspect.why[0].lines == (7,)
 
 
 def test_who_waits_in_what_the_others_completed_is_stuck(look: Looking) -> None:
