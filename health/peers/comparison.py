@@ -42,8 +42,8 @@ MAD = 1.4826  # Standard deviation over median absolute deviation, of a normal d
 _ROWS = (4, 5, 6, 8, 10, 12, 16, 24, 32, 64, 256, 1_500, 12_000)
 _SCORES = (11.1, 13.0, 7.8, 6.5, 5.8, 5.4, 4.9, 4.5, 4.3, 4.1, 4.1, 4.5, 4.7)
 NEW = 7.0  # What is new is so many times the spread: many times and metrics are looked at (tuned on seeds of its own)
-# Without a past, which tells a role from a fault, so many spreads, of few rows or of more than MANY: some differ for good
-# by far more than most; and half more than the usual score
+# Without a past, which tells a role from a fault, so many spreads, of few rows or of more than MANY: some differ for
+# good by far more than most; and half more than the usual score
 COLD_FEW, COLD_MANY, COLD_USUAL = 12.0, 16.0, 1.5
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's level is not noticeable, ...
 COLD_SHARE = 0.15  # ... or this one without a past
