@@ -78,7 +78,7 @@ class Service:
                     spent = processor_seconds() - spent
                     self._rest(stop, live, decision, counts=counts, spent=spent)
                     pause = 1.0
-                except SlurmRefused as error:
+                except ArnoldError as error:  # of what Slurm says, too: it may be that of a later release
                     self.say(f"{error}; asked again in {pause:.0f} s")
                     stop.wait(pause)
                     pause = min(2 * pause, LONGEST_BACK_OFF)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Analysis, Cause, Floats, LinkShare, PerStep, Share, SlowLink, TracedWorker
-from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, SENDS, reported
+from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, SENDS, WEIGHT, reported
 from health.whatif.replay import Replayed
 from health.whatif.trace import Trace
 
@@ -52,7 +52,7 @@ def compute_seconds(replayed: Replayed) -> Floats:
     trace = replayed.trace
     seconds = np.zeros((trace.sizes.pp, len(trace.dp_ranks), len(trace.steps)))
     for place, operation in enumerate(trace.operations):
-        if operation.optype in (FORWARD, BACKWARD):
+        if operation.optype in (FORWARD, BACKWARD, WEIGHT):
             seconds[operation.stage] += replayed.durations.traced[place]
     return seconds
 
@@ -329,7 +329,7 @@ def _pause_share(analysis: Analysis, replayed: Replayed) -> float:
     operations, traced = replayed.trace.operations, replayed.durations.traced
     members: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     for place, operation in enumerate(operations):
-        if operation.optype in (FORWARD, BACKWARD, GC):
+        if operation.optype in (FORWARD, BACKWARD, WEIGHT, GC):
             members[operation.optype, operation.stage, operation.chunk].append(place)
     shorter: dict[int, NDArray[np.float64]] = {}
     lost, backward = np.zeros((analysis.pp, analysis.dp)), 0.0

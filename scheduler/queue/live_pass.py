@@ -115,16 +115,17 @@ def plan_waiting(live: LiveCluster[K], policy: QueuePolicy, limits: Limits) -> N
         job, outcome = candidate.job, None
         key, usable = cast("K", job.key), cluster.usable(job)
         could_have = int(np.count_nonzero(usable))
+        possible = could_have >= job.nodes
         why = f"it needs {job.nodes} nodes, and could have {could_have} if all were free"
         try:
-            if could_have >= job.nodes:
+            if possible:
                 outcome, why = _placed(live, key, candidate, limits, usable=usable)
         except ArnoldError as error:  # what it asks is not understood: it is in nobody's way
-            could_have, why = 0, error.message
+            possible, why = False, error.message
         if outcome is None:
             live.say(key, why)
         objective = inf if outcome is None or outcome.objective is None else outcome.objective
-        turns.tell(found=outcome is not None, possible=could_have >= job.nodes, objective=objective)
+        turns.tell(found=outcome is not None, possible=possible, objective=objective)
 
 
 def _placed(

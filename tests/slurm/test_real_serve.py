@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -11,9 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
+from slurm.serve import served
 from tests.real_slurm import DEADLINE, RealSlurm, installs, real_slurm
 from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
 
@@ -181,6 +184,34 @@ def test_without_a_daemon_the_begin_comes(slurm: dict[str, str], tmp_path: Path)
     subprocess.run(["scontrol", "update", f"JobId={number}", "StartTime=now"], env=slurm, check=True)
     wait_until(lambda: state_of(slurm, number) == "COMPLETED", slurm)
     assert not in_order(tmp_path, number)
+
+
+def test_what_waits_is_listed_and_explained(slurm: dict[str, str], tmp_path: Path) -> None:
+    """All is well with this Slurm; a job that does not fit is left to the daemon, which plans it when there is room."""
+
+    def arnold(*words: str) -> Any:
+        command = [str(ARNOLD), "slurm", *words, "--json"]
+        return json.loads(subprocess.run(command, env=slurm, capture_output=True, text=True, check=True).stdout)
+
+    assert [check["what"] for check in arnold("check")["checks"] if not check["ok"]] == []
+    blocker = submit(slurm, tmp_path, "-N6", "--exclusive", seconds=200)
+    wait_until(lambda: state_of(slurm, blocker) == "RUNNING", slurm)
+    script = tmp_path / "train-1.sh"
+    submit(slurm, tmp_path, "-N1", "--hold", seconds=1)  # writes the script
+    words = ["--grid", GRID, "--parsable", f"--output={tmp_path}/%j.out", str(script)]
+    command = [str(ARNOLD), "slurm", "submit", *words]
+    assert subprocess.run(command, env=slurm, capture_output=True, check=False).returncode == 3
+    with serving(slurm):
+        wait_until(lambda: served(Path(slurm["SLURM_CONF"]).parent / "share" / "orders"), slurm)
+        number = subprocess.run(command, env=slurm, capture_output=True, text=True, check=True).stdout.strip()
+        explained = arnold("explain", number)
+        assert (explained["plan"], explained["could_have"], explained["free"]) == ("asked", 8, 2)
+        rows = {row["job"]: row for row in arnold("queue")["jobs"]}
+        assert (rows[blocker]["plan"], rows[number]["grid"]) == (None, GRID)
+        asked(slurm, "scancel", blocker)
+        wait_until(lambda: state_of(slurm, number) == "COMPLETED", slurm)
+    assert in_order(tmp_path, number)
+    asked(slurm, "scancel", "--state=PENDING", "--user=root")
 
 
 def test_a_lost_node_is_planned_around(slurm: dict[str, str], tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""What `arnold slurm serve` writes, in which order, and what it does where Slurm refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ground.errors import InvalidInput
+from scheduler.queue.fifo_and_backfill import PriorityBackfill
+from slurm import serve
+from slurm.ask import SlurmRefused
+from slurm.serve import AlreadyServed, Service, alone, check, read_orders, served
+from tests.facts import saying
+from tests.slurm.made_slurm import decided, job, looked
+
+
+class Told:
+    """A controller that takes, or refuses, what it is told; and the log of the daemon."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, **refused: str) -> None:
+        self.folder, self.refused = folder, refused
+        self.calls: list[tuple[tuple[str, ...], bool]] = []  # words, and whether there was an order file by then
+        self.log: list[str] = []
+        self.service = Service(folder, PriorityBackfill(), self.log.append)
+        monkeypatch.setattr(serve, "tell", self.tell)
+
+    def tell(self, *words: str) -> None:
+        """As :func:`slurm.ask.tell`."""
+        self.calls.append((words, any(read_orders(self.folder))))
+        if words[0] in self.refused:
+            raise SlurmRefused(f"scontrol ended with 1: {self.refused[words[0]]}", where=f"scontrol {words[0]}")
+
+
+def test_reservation_order_and_one_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reservation first, which ends by itself and then holds no job; then the order; then one call."""
+    told, live = Told(tmp_path, monkeypatch), looked(job())
+    decision = decided(live, reserved_from=4)
+    told.service.act(decision, live, set())
+    (created, order_before), (update, order_then) = told.calls
+    assert created[:3] == ("create", "reservation", "ReservationName=arnold_1")
+    assert {"Users=ann", "Flags=FLEX,NO_HOLD_JOBS_AFTER,PURGE_COMP=00:01:00"} <= {*created}
+    assert update[:2] == ("update", "JobId=1")
+    assert {word.partition("=")[0] for word in update[2:]} == {"ReqNodeList", "StartTime", "Comment", "ReservationName"}
+    assert (order_before, order_then) == (False, True)
+    assert read_orders(tmp_path)["1"] == decision.updates[0].nodes
+
+
+def test_a_reservation_that_is_refused_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account that may not make any says so once, for all jobs, and names the command that says what is missing."""
+    told, live = Told(tmp_path, monkeypatch, create="Access/permission denied"), looked(job(1), job(2))
+    told.service.act(decided(live, reserved_from=4), live, set())
+    updates = [words for words, _ in told.calls if words[0] == "update"]
+    assert [words[1] for words in updates] == ["JobId=1", "JobId=2"]
+    assert not any("ReservationName" in word for words in updates for word in words)
+    assert sum("permission denied" in line and "arnold slurm check" in line for line in told.log) == 1
+
+
+def test_a_controller_that_goes_away_ends_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing more is asked; one that refuses a job, as it has ended, is asked for the next."""
+    live = looked(job(1), job(2))
+    away = Told(tmp_path, monkeypatch, update="Unable to contact slurm controller (connect failure)")
+    with pytest.raises(SlurmRefused):
+        away.service.act(decided(live), live, set())
+    assert len(away.calls) == 1
+    ended = Told(tmp_path, monkeypatch, update="Job/step already completing or completed")
+    ended.service.act(decided(live), live, set())
+    assert len(ended.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"ReqNodeList": "n[01-03],n03"}, "twice"),
+        ({"ReqNodeList": "n[01-03]"}, "another number of nodes"),
+        ({"ReqNodeList": "n[05-08]"}, "order of ranks"),
+        ({"ReqNodeList": "n[01-03,99]"}, "order of ranks"),
+    ],
+)
+def test_a_wrong_plan_is_never_written(changes: dict[str, str], fault: str) -> None:
+    """Slurm would take each of them without a word."""
+    live = looked(job())
+    (update,) = decided(live).updates
+    check(update, live)
+    wrong = replace(update, nodes=("n01", "n02", "n03", "n04"), fields={**update.fields, **changes})
+    with pytest.raises(InvalidInput, match=saying(fault)):
+        check(wrong, live)
+
+
+def test_nodes_of_another_partition_are_never_written() -> None:
+    """As the look shows it, not as it was when the plan was made."""
+    (update,) = decided(looked(job())).updates
+    less = "PartitionName=all Default=YES MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=n01 State=UP\n"
+    with pytest.raises(InvalidInput, match=saying("another partition")):
+        check(update, looked(job(), partitions=less))
+
+
+def test_one_daemon_serves_a_folder(tmp_path: Path) -> None:
+    """The second is an error of exit code 1; when the first has gone, another may come."""
+    assert not served(tmp_path)
+    with alone(tmp_path):
+        assert served(tmp_path)
+        with pytest.raises(AlreadyServed, match=saying("process")) as error, alone(tmp_path):
+            pass
+        assert error.value.exit_code == 1
+    with alone(tmp_path):
+        pass
+    assert not served(tmp_path)
