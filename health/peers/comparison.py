@@ -284,7 +284,7 @@ class Windows:
             part = slice(begin, begin := min(end, begin + max(1, needed // 2, begin // 4)))
             # neighbours share most of their samples
             before = slice((part.start - window) % max(1, window // 2), part.start - window + 1, max(1, window // 2))
-            past, peers = self._past(before, shortest // max(1, window // 2))
+            past, peers = self._past(before, max(1, shortest // max(1, window // 2)))
             self._pasts.append((part.start, past, peers))
             new = self.levels[:, part] - _usual(past, peers, self.middle[part], errors=errors)
             told = self.heard[:, part] & np.isfinite(new)
@@ -294,7 +294,9 @@ class Windows:
             by = np.abs(new) / np.maximum(
                 np.maximum(MAD * _middle(np.abs(new), told), then_spread), np.maximum(least[part], 1e-300) / limit
             )
-            out = (by >= limit) & (np.abs(new) >= NEW_SHARE * np.abs(off[:, part])) & harmful[:, part]
+            # what is as its peers are again is well, whatever it did before
+            away = np.abs(off[:, part])
+            out = (by >= limit) & (np.abs(new) >= NEW_SHARE * away) & (2.0 * away >= least[part]) & harmful[:, part]
             self.out[:, part] = np.where(told, out, self.out[:, part])
             self.score[:, part] = np.where(told, by, self.score[:, part])
         self.apart = (apart & harmful) | self.out

@@ -95,6 +95,13 @@ def test_a_past_made_of_pauses_convicts_nobody(seconds: int) -> None:
     assert verdict(alone).flags == ()
 
 
+def test_a_machine_that_is_as_its_peers_again_is_well() -> None:
+    """It has 2.5 times its peers' for the first three minutes, then what they have: what is new is no fault."""
+    made = values(seconds=1_200)
+    made[4, :180] *= 2.5
+    assert verdict({"pressure": made}).flags == ()
+
+
 def test_a_short_past_convicts_nobody() -> None:
     """A machine 1.6 times above its peers from 60 s on: a minute tells no role, two minutes do."""
     for past, flagged in ((60, []), (130, ["n04"])):
