@@ -264,6 +264,11 @@ def _one_copy(text: str) -> str:
     return text
 
 
+class _Versioned(Object, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+_versioned = msgspec.json.Decoder(_Versioned)
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (Pod, NodeObject, Owner, NamespaceObject, DisruptionBudget, *ALLOCATION_KINDS)
@@ -288,6 +293,11 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
         for name in ("annotations", "labels", "owner_references"):  # nothing but what tells it from others is read
             force_setattr(decoded.metadata, name, None)
     return decoded
+
+
+def decode_version(raw: bytes) -> str:
+    """Return the version of any object."""
+    return _versioned.decode(raw).metadata.resource_version
 
 
 decode_pod = partial(_decode, kind=Pod)

@@ -7,7 +7,7 @@ import click
 from arnold.console.output import answer, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, ResultFile, file_option
-from arnold.options.shared_options import SAVE_HELP
+from arnold.options.shared_options import SAVE_HELP, align_clocks_option
 from ground.files import read_source
 
 TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
@@ -37,9 +37,7 @@ Examples:
 @click.option(
     "--microbatches", type=click.IntRange(1, 1 << 16), help="Microbatches of a step, where a log does not say it."
 )
-@click.option(
-    "--align-clocks", is_flag=True, help="Shift the clocks of ranks so that a step's barrier ends at once (Kineto)."
-)
+@align_clocks_option
 def command(
     *,
     as_json: bool,

@@ -11,7 +11,13 @@ import click
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import flags_out_option, html_option, lenient_option, parse_time
+from arnold.options.shared_options import (
+    align_clocks_option,
+    flags_out_option,
+    html_option,
+    lenient_option,
+    parse_time,
+)
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
 from ground.quantities import capitalised
@@ -43,6 +49,7 @@ Examples:
     metavar="TIME",
     help="Time when the last traced step ended, from which on flags hold.  [default: not said]",
 )
+@align_clocks_option
 @html_option
 @file_option(
     "--chrome-trace", written=True, help="Write a Chrome trace for Perfetto, packed where the name ends in .gz."
@@ -56,6 +63,7 @@ def command(
     node_map: str | None,
     flags_out: str | None,
     ended: str | None,
+    align_clocks: bool,
     html: str | None,
     chrome_trace: str | None,
 ) -> None:
@@ -83,7 +91,7 @@ def command(
             ranks = max(traced.sizes.dp, traced.dp_ranks[-1] + 1)
             nodes = whatif.read_nodes(read_source(node_map), dp=ranks, pp=traced.sizes.pp)
         say("replaying")
-        replayed = whatif.prepare(traced, lenient=lenient)
+        replayed = whatif.prepare(traced, lenient=lenient, align=align_clocks)
         analysis, of_source = heed(whatif.analyse(replayed), statement)
     workers = whatif.slow_workers(replayed, analysis, nodes)
     notes = [*whatif.notes_on(replayed, analysis), *of_source]

@@ -133,6 +133,7 @@ def stragglers_document(
 
 LONGEST, LONGEST_OF_RANKS = 12, 16  # Most rows of a table
 NOTICED = 1.0005  # Slowdowns that do not round to 1.000
+OUTSIDE = 1.03  # Times the operations of a step from which on it is noticeably longer than they
 
 
 def print_stragglers(out: Console, document: StragglersDocument) -> None:
@@ -147,8 +148,11 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
         + (f", {job.vpp} chunks a stage" if job.vpp > 1 else "")
         + f"; {len(document.steps)} steps"
     )
+    # a profile knows how long the whole step is
+    whole = max((step.step for step in document.breakdown), default=0.0) < OUTSIDE * document.traced_step_seconds
+    takes = "a step takes" if whole else "the operations of a step take"
     out.print(
-        f"a step takes {seconds(document.step_seconds)} and could take {seconds(document.ideal_step_seconds)}: "
+        f"{takes} {seconds(document.step_seconds)} and could take {seconds(document.ideal_step_seconds)}: "
         f"{percent(max(document.waste, 0.0))} of the time is lost (traced {seconds(document.traced_step_seconds)})"
     )
     out.print(document.why)

@@ -38,6 +38,11 @@ flags_out_option = file_option(
 )
 """Give a command ``--flags-out``."""
 
+align_clocks_option = click.option(
+    "--align-clocks", is_flag=True, help="Shift the clocks of ranks so that a step's barrier ends at once."
+)
+"""Give a command ``--align-clocks``."""
+
 yes_option = click.option(
     "--yes", is_flag=True, help="Let the flags take out more than a quarter of the nodes, or half of a rack or minipod."
 )

@@ -216,7 +216,8 @@ def _bare(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, bind:
     def send(change: tuple[Pod, str]) -> float:
         name, node = change[0].name, change[1]
         nominated = releases.patch("pods", name, {"status": {"nominatedNodeName": node}}, space, subresource="status")
-        releases.patch("pods", name, release_patch(decode_pod(nominated), node, mark), space)
+        version = nominated["metadata"]["resourceVersion"]
+        releases.patch("pods", name, release_patch(change[0], node, mark, version=version), space)
         if bind:
             target = {"apiVersion": "v1", "kind": "Node", "name": node}
             document = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}

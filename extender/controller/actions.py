@@ -122,13 +122,13 @@ def release_mark(key: GangKey, size: int) -> str:
     return blake2b(f"{key}/{size}".encode(), digest_size=16).hexdigest()
 
 
-def release_patch(pod: Pod, node: str, mark: str) -> Document:
-    """Return the merge patch (RFC 7386) that ungates and marks this version of a pod.
+def release_patch(pod: Pod, node: str, mark: str, *, version: str) -> Document:
+    """Return the merge patch (RFC 7386) that ungates and marks a version of a pod.
 
     Who wrote which field is forgotten: to find that out anew costs the API server a third of the patch, and of a pod
     that has its node nobody applies another version.
     """
     gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates or () if gate.name != GATE]
-    metadata = {"uid": pod.uid, "resourceVersion": pod.metadata.resource_version, "managedFields": [{}]}
+    metadata = {"uid": pod.uid, "resourceVersion": version, "managedFields": [{}]}
     marks = {"labels": {RELEASED: mark}, "annotations": {NODE: node}}
     return {"metadata": metadata | marks, "spec": {"schedulingGates": gates or None}}

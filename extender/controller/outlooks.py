@@ -161,7 +161,7 @@ class Outlooks:
         if stopping.status != "optimal":
             return "it was not proved in time that nothing less would do"
         if recent >= shared.preemptions_per_hour:
-            return f"within an hour there were {plural(recent, 'preemption')}, as many as --preemptions-per-hour allows"
+            return f"preemptions within an hour: {recent}, as many as --preemptions-per-hour allows"
         if "status.victims" in lacking.get(KIND, ()) or "spec.preemptions" in lacking.get(HISTORY_KIND, ()):
             return "the definitions of GangPlan and GangHistory in the cluster cannot keep that"
         with self.claim(key) as free:

@@ -28,7 +28,7 @@ from extender.controller.pacing import Preemption, Timeouts
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import HISTORY_NAME, PLANNED
-from extender.objects import DISRUPTED, DisruptionBudget, NamespaceObject, Owner, decode_pod
+from extender.objects import DISRUPTED, DisruptionBudget, NamespaceObject, Owner, decode_pod, decode_version
 from extender.plans.custom_resource import StoredObject
 from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan, object_name
@@ -87,6 +87,11 @@ class ObjectStore(Generic[T]):
         """Return whether this very version of an object is known: the watch repeats what an answer has said."""
         held = self._held.get((namespace, name))
         return held is not None and held.version == _version(version) > 0
+
+    def pass_over(self, namespace: str, name: str, version: str) -> None:
+        """Take a version of an object for known, in which nothing that is kept is another."""
+        if (held := self._held.get((namespace, name))) is not None and held.version < _version(version):
+            self._held[namespace, name] = held._replace(version=_version(version))
 
     def remove(self, namespace: str, name: str) -> None:
         """Forget an object."""
@@ -193,27 +198,31 @@ class Writer:
 
     async def release(self, pod: Pod, node: str, mark: str) -> None:
         """Nominate a node for a pod, take its gate off and mark it, or raise ``Conflict``: it is not what it was."""
+        space, name = pod.namespace, pod.name
         async with self._releasing:
             with self._counted("release"):
-                pod = await self._patch_status(pod, {"nominatedNodeName": node})
-                change = release_patch(pod, node, mark)
-                space = pod.namespace
-                raw = await self.for_pods.patch(client.PODS, pod.name, change, kind="merge-patch", namespace=space)
-            self.stores.pods.wrote(decode_pod(raw))
+                raw = await self._patch_status(pod, {"nominatedNodeName": node})
+                # the watch need not repeat it: in a moment the second answer is all of the pod
+                self.stores.pods.pass_over(space, name, version := decode_version(raw))
+                change = release_patch(pod, node, mark, version=version)
+                try:
+                    raw = await self.for_pods.patch(client.PODS, name, change, kind="merge-patch", namespace=space)
+                finally:
+                    self.stores.pods.wrote(decode_pod(raw))
 
     async def tell(self, pod: Pod, node: str) -> None:
         """Write into a pod which node it has; one that was bound meanwhile, which refuses it, knows."""
         status = _condition(PLANNED, "Planned", f"planned on node {node}") | {"nominatedNodeName": node}
         with suppress(PatchFailed), self._counted("tell"):
             moved = {NODE: node} if pod.released else None
-            self.stores.pods.wrote(await self._patch_status(pod, status, annotations=moved))
+            self.stores.pods.wrote(decode_pod(await self._patch_status(pod, status, annotations=moved)))
 
     async def tell_of_room(self, pod: Pod) -> None:
         """Write into the status of a pod without a gang that nodes were given back, so that it is tried again."""
         what = "nodes that were promised or reserved are free again"
         with self._counted("tell"):
             condition = _condition(PLANNED, "NodesFree", what, holds=False)
-            self.stores.pods.wrote(await self._patch_status(pod, condition))
+            self.stores.pods.wrote(decode_pod(await self._patch_status(pod, condition)))
 
     async def evict(self, pod: Pod, why: str) -> None:
         """Evict a pod, unless it is another of the same name by now, or raise ``Busy``: a disruption budget forbids it.
@@ -282,14 +291,13 @@ class Writer:
             await self.for_plans.delete(client.GANGPLANS, name, namespace=namespace, uid=plan.uid)
         self.stores.plans.remove(namespace, name)
 
-    async def _patch_status(self, pod: Pod, status: Document, *, annotations: Document | None = None) -> Pod:
+    async def _patch_status(self, pod: Pod, status: Document, *, annotations: Document | None = None) -> bytes:
         """Write into a pod's status, and annotations that come with it, and return the pod as it is stored now."""
         metadata = {"uid": pod.uid} | ({} if annotations is None else {"annotations": annotations})
         change = {"metadata": metadata, "status": status}
-        raw = await self.for_pods.patch(
+        return await self.for_pods.patch(
             client.PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
         )
-        return decode_pod(raw)
 
     async def _store(self, plan: GangPlan) -> bytes:
         """Write the spec if it is new or has changed, then the status: the API server takes them apart."""

@@ -74,11 +74,12 @@ def outlook_question(
     hosts, running, spared = asked.table.hosts, [], unevictable(state).union(spared)
     for entry in fleet_state.running:
         nodes = tuple(name for row in entry.places if (name := hosts[row].name) in cluster.index_of)
+        elsewhere = policy.sharing and entry.key.namespace != gang.key.namespace  # where priority counts for nothing
         if nodes:
             ends = None if entry.ends == inf else entry.ends
             job = LiveJob(
                 str(entry.key), nodes, "", gpus=entry.gpus, priority=entry.priority,
-                preemptible=not entry.protected and entry.key not in spared,
+                preemptible=not (entry.protected or elsewhere or entry.key in spared),
                 started=entry.started, ends=ends, ends_by="" if ends is None else "time limit",
             )  # fmt: skip
             running.append(job)

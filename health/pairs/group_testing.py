@@ -26,9 +26,9 @@ FaultKind = Literal["node", "link", "switch", "domain"]
 KINDS: tuple[FaultKind, ...] = ("node", "link", "switch", "domain")  # The plainest first
 
 MOST_OF_PAIR = 18.0  # Log-likelihood that one pair counts for at most: that of six standard deviations
-USUAL_NOISE = 0.03  # Standard deviation of a repeated test, as a share
+USUAL_NOISE = 0.03  # Standard deviation of a repeated test, as a share; few tests that vary less show nothing of it
 FEW_PAIRS = 20  # From which on the noise is measured and not assumed
-EVIDENCE = 10.0  # Log-likelihood that a fault must explain beyond the logarithm of the number of candidates
+EVIDENCE = 12.0  # Log-likelihood that a fault must explain beyond the logarithm of the number of candidates
 APART = 5.0  # By so much another explanation must be worse: 150 times
 SURE = 10.0  # By so much, for a certain one
 LEAST = math.log(1.06)  # Log-factor of the weakest fault that is named: less is what healthy nodes differ by
@@ -208,7 +208,7 @@ def _compare(bench: Bench, *, by_distance: bool) -> None:
     # noise is seen above the usual alone, as faults are below; the median of a half normal is .6745 of its deviation
     if by_distance:
         measured = float(np.median(above)) / 0.6745 if len(above) >= FEW_PAIRS else USUAL_NOISE
-        bench.noise = max(measured, USUAL_NOISE / 2)
+        bench.noise = max(measured, USUAL_NOISE)
 
 
 def _explain(bench: Bench, need: float) -> tuple[dict[int, float], float]:

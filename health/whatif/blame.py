@@ -296,6 +296,10 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
         notes.append("No --meta: the sizes are those that the rows show, and ranks that are absent go unnoticed.")
     if len(trace.dp_ranks) < sizes.dp:
         notes.append(f"{len(trace.dp_ranks)} of {sizes.dp} data-parallel ranks were judged; the others are not there.")
+    if trace.filled is not None:
+        notes.append(
+            f"Filled: {plural(int(trace.filled.sum()), 'row')} that are missing, with the usual of their type."
+        )
     notes += [f"Left out: {plural(count, 'row')}, {reason}." for reason, count in trace.dropped.items()]
     early = float(replayed.durations.early.max())
     if early > 0.0:

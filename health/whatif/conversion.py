@@ -268,7 +268,7 @@ def missing_types(
     :param besides: types that are left out.
     """
     # only jobs that overlap data-parallel communication reduce gradients separately
-    left_out = {optypes.SEPARATE, *besides, *(op.optype for op in ops)}
+    left_out = {optypes.SEPARATE, optypes.WEIGHT, *besides, *(op.optype for op in ops)}
     if layout.pp == 1:
         left_out |= {*PIPELINE, optypes.EMBEDDING}
     if layout.tp == 1:
@@ -298,6 +298,11 @@ def heed(analysis: Analysis, statement: ConversionStatement | None) -> tuple[Ana
     if statement.arrivals is not None:
         analysis = with_arrivals(analysis, statement.arrivals)
         notes.append(f"Of collectives: {sentence_on_arrivals(statement.arrivals)}.")
+    lengths = sorted(step.step for step in statement.breakdown)
+    traced = sum(analysis.per_step.traced_seconds) / max(len(analysis.per_step.traced_seconds), 1)
+    if lengths and (outside := lengths[len(lengths) // 2] - traced) >= NOTICED * traced:
+        whole = seconds(lengths[len(lengths) // 2])
+        notes.append(f"Of a step of {whole}, {seconds(outside)} lie outside of its passes and its update, as data do.")
     if analysis.cause in statement.untold:
         why = f"{analysis.why}; but a trace made from {statement.source} cannot tell that"
         return replace(analysis, cause="unknown", why=why), notes

@@ -15,6 +15,8 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from ground.errors import TraceFormatError
 from health.whatif import optypes
 from health.whatif.analysis_result import Operation, Stream
@@ -57,7 +59,10 @@ class StageOperations:
 def stages_of(trace: Trace) -> tuple[StageOperations, ...]:
     """Return the stages of a trace, first to last."""
     members: list[list[int]] = [[] for _ in range(trace.sizes.pp)]
-    began = trace.start[:, 0, 0]
+    # as in the first step of the first rank, or the first of which least is missing
+    whole = 0 if trace.filled is None else int(np.argmin(trace.filled.sum(axis=0)))
+    rank, step = divmod(whole, len(trace.steps))
+    began = trace.start[:, rank, step]
     for place in sorted(range(len(trace.operations)), key=lambda i: (float(began[i]), int(trace.sequence[i]))):
         members[trace.operations[place].stage].append(place)
     return tuple(_stage(trace, stage, places) for stage, places in enumerate(members))

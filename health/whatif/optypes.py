@@ -12,13 +12,15 @@ from health.whatif.analysis_result import Stream
 
 FORWARD, BACKWARD = "forward-compute", "backward-compute"
 GC, OPTIMIZER = "gc", "optimizer"
+# The half of a backward pass, for its weights, that a zero-bubble schedule puts off (arXiv 2401.10241)
+WEIGHT = "weight-grad-compute"
 FORWARD_SEND, FORWARD_RECV = "forward-send", "forward-recv"
 BACKWARD_SEND, BACKWARD_RECV = "backward-send", "backward-recv"
 ALL_GATHER, REDUCE_SCATTER = "params-all-gather", "grads-reduce-scatter"
 LAYERNORM, EMBEDDING = "layernorm-grads-all-reduce", "embedding-grads-all-reduce"
 SEPARATE, CLIP = "separate-grads-all-reduce", "optimizer-clip-main-grad"
 
-COMPUTE = (FORWARD, BACKWARD, GC, OPTIMIZER)
+COMPUTE = (FORWARD, BACKWARD, GC, OPTIMIZER, WEIGHT)
 PIPELINE: tuple[Stream, ...] = ("forward-send", "forward-recv", "backward-send", "backward-recv")
 COLLECTIVE = (ALL_GATHER, REDUCE_SCATTER, LAYERNORM, EMBEDDING, SEPARATE, CLIP)
 

@@ -17,7 +17,7 @@ import gzip
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ground.errors import TraceFormatError
 from health.whatif.analysis_result import Analysis, Stream, Timeline, Timelines
 from health.whatif.graph import Graph, build_graph
-from health.whatif.optypes import COMPUTE, SENDS
+from health.whatif.optypes import CLIP, COMPUTE, SENDS
 from health.whatif.trace import Trace
 
 Array = NDArray[np.float64]
@@ -51,14 +51,16 @@ class Durations:
 def durations_of(trace: Trace, graph: Graph) -> Durations:
     """Return durations of a trace; an end is start + duration in the file's precision, as in the published analysis."""
     traced = trace.duration.astype(np.float64)
+    filled = np.zeros(traced.shape, dtype=np.bool_) if trace.filled is None else trace.filled
     early, earliest = np.zeros(len(trace.steps)), np.zeros(len(trace.steps), dtype=np.int64)
     for group in graph.groups:
         members = list(group.members)
         if len(members) == 1 and not group.joined:
             continue
-        start = trace.start[members]
+        # a member that is missing was launched before the others, as far as is known
+        start = np.where(filled[members], 0.0, trace.start[members])
         launched = start.max(axis=(0, 1)) if group.joined else start.max(axis=0)
-        own = (start + trace.duration[members] - launched).astype(np.float64)
+        own = np.where(filled[members], 0.0, start + trace.duration[members] - launched).astype(np.float64)
         for member, seconds in zip(members, own, strict=True):
             if trace.operations[member].optype in SENDS:  # a small message is sent once it is buffered, received or not
                 continue
@@ -72,8 +74,10 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
         kinds[operation.optype].append(place)
     ideal = np.empty(len(traced))
     for optype, places in kinds.items():
-        values = traced[places]
-        ideal[places] = values.mean() if optype in COMPUTE else np.median(values)
+        values, there = traced[places], ~filled[places]
+        usual = values[there].mean() if optype in COMPUTE else np.median(values[there])
+        traced[places] = np.where(there, values, usual)
+        ideal[places] = usual
     return Durations(traced=traced, ideal=ideal, early=early, earliest=earliest)
 
 
@@ -172,11 +176,13 @@ class Replayed(NamedTuple):
         return np.broadcast_to(step_seconds(self.graph, duration), self.durations.traced.shape[2:])
 
 
-def prepare(trace: Trace, *, lenient: bool = False) -> Replayed:
+def prepare(trace: Trace, *, lenient: bool = False, align: bool = False) -> Replayed:
     """Return graph and durations of a trace.
 
     :param lenient: leave out steps in which the clocks of the ranks disagree, and count their rows.
+    :param align: shift the clock of each worker so that the barrier of a step ends at once.
     """
+    trace = _aligned(trace) if align else trace
     graph = build_graph(trace)
     durations = durations_of(trace, graph)
     ends = (trace.start + trace.duration).max(axis=(0, 1))
@@ -191,11 +197,26 @@ def prepare(trace: Trace, *, lenient: bool = False) -> Replayed:
             f"clocks disagree by at least {durations.early[step]:.3f} s: in step {trace.steps[step]}, "
             f"{operation.optype} {trace.sequence[place]} of stage {operation.stage} ends before all its partners began",
             where=trace.at(place, step=step),
-            fix="give files of one run; --align-clocks of `arnold health op-trace` shifts clocks that differ"
+            fix="give files of one run; --align-clocks shifts clocks that differ"
             + ("" if skewed.all() else ", or use --lenient to leave such steps out"),
         )
     trace = trace.without_steps(skewed, "step with clocks that disagree")
     return Replayed(trace, graph, durations_of(trace, graph))
+
+
+def _aligned(trace: Trace) -> Trace:
+    """Return a trace whose workers' clocks are shifted, each by the median over the steps of how much later than for
+    the others a step's barrier ends for it; raise :class:`TraceFormatError` where a stage has no barrier.
+    """
+    barriers = {op.stage: i for i, op in enumerate(trace.operations) if op.optype == CLIP}
+    if len(barriers) < trace.sizes.pp:
+        problem = f"no {CLIP} in it ends at once on all ranks, so that clocks cannot be compared"
+        raise TraceFormatError(problem, where=trace.source, fix="leave --align-clocks out")
+    places = [barriers[stage] for stage in range(trace.sizes.pp)]
+    ends = trace.start[places].astype(np.float64) + trace.duration[places]
+    late = np.median(ends - np.median(ends, axis=(0, 1)), axis=2)  # [pp, dp], seconds
+    start = trace.start - late[[operation.stage for operation in trace.operations]][:, :, None]
+    return replace(trace, start=(start - start.min(axis=(0, 1))).astype(trace.start.dtype))
 
 
 def timelines_of(replayed: Replayed, steps: Sequence[int] | None = None) -> Timelines:

@@ -160,6 +160,8 @@ class Trace:
     start: Floats  # [operations, dp, steps], seconds since the first operation of the step, precision of the file
     duration: Floats  # [operations, dp, steps], seconds, precision of the file
     dropped: Mapping[str, int] = field(default_factory=dict)  # with lenient: reason -> rows left out
+    # with lenient: bool [operations, dp, steps], rows that were missing, and have the usual times of their operation
+    filled: NDArray[np.bool_] | None = None
 
     def at(self, operation: int, rank: int = 0, step: int = 0) -> str:
         """Return where an operation stands in the file."""
@@ -174,6 +176,7 @@ class Trace:
             row=self.row[:, :, keep],
             start=self.start[:, :, keep],
             duration=self.duration[:, :, keep],
+            filled=None if self.filled is None else self.filled[:, :, keep],
             dropped={**self.dropped, reason: int(self.row[:, :, bad].size)},
         )
 
@@ -372,6 +375,7 @@ Ints = NDArray[np.int64]
 # Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file
 MAX_KEYS = 50_000_000
 HALF = 0.5  # Ranks and operations that are there in at most this share of the steps are out of place
+FILLED = 0.05  # Most of a step of a rank that may be missing, and is filled leniently
 
 
 def read_trace(
@@ -451,12 +455,21 @@ class _Assembly:
             pair = self.rank * pairs[1] + self.step
             busy = np.bincount(pair, minlength=pairs[0] * pairs[1]) > 0
             usual = np.bincount(self.operation, minlength=len(self.keys)) > HALF * int(busy.sum())
-            incomplete = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1]) != int(usual.sum())
-            incomplete[pair[twice]] = True
-            incomplete[pair[~usual[self.operation]]] = True
-            table = incomplete.reshape(pairs)
-            hopeless = table.mean(axis=1) > HALF
-            good = ~table[~hopeless].any(axis=0)
+            there = np.bincount(pair[usual[self.operation]], minlength=pairs[0] * pairs[1])
+            seen = np.zeros((len(self.keys), *pairs), dtype=np.bool_)
+            seen.reshape(-1)[cell] = True
+            # steps that are whole, where most are; else also those of which little is missing
+            for least in (1.0, 1.0 - FILLED):
+                incomplete = (there > usual.sum()) | (there < least * usual.sum())
+                incomplete[pair[twice]] = True
+                incomplete[pair[~usual[self.operation]]] = True
+                table = incomplete.reshape(pairs)
+                hopeless = table.mean(axis=1) > HALF
+                if least < 1.0:  # of a rank that lacks an operation in most steps nothing is known of it
+                    hopeless |= (seen[usual].mean(axis=2) <= HALF).any(axis=0)
+                good = ~table[~hopeless].any(axis=0)
+                if not hopeless.any() and good.mean() > HALF:
+                    break
             for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):
                 if none_left.all():
                     fix = "read it without --lenient to see what is wrong first"
@@ -476,15 +489,20 @@ class _Assembly:
             raise TraceFormatError(problem, where=self.columns.source, fix=fix)
         shape = (len(self.keys), len(self.ranks), len(self.steps))
         cell = (self.operation * shape[1] + self.rank) * shape[2] + self.step
-        if len(cell) != int(np.prod(shape)) or (np.bincount(cell) != 1).any():
+        count = np.bincount(cell, minlength=int(np.prod(shape)))
+        if (count > 1).any() or (not self.lenient and not count.all()):
             raise self._not_whole(cell, shape)
+        missing = count.reshape(shape) == 0
 
         def dense(values: NDArray[Any]) -> NDArray[Any]:
-            filled = np.empty(shape, dtype=values.dtype)
+            filled = np.zeros(shape, dtype=values.dtype)
             filled.reshape(-1)[cell] = values
+            for place, rank, step in np.argwhere(missing):
+                filled[place, rank, step] = np.median(filled[place][~missing[place]])
             return filled
 
         start, row = dense(self.columns.start), dense(np.arange(len(cell), dtype=np.int32))
+        row[missing] = row.max(axis=(1, 2))[np.nonzero(missing)[0]]
         if (began := start.min(axis=(0, 1))).any():
             start -= began
         return Trace(
@@ -497,6 +515,7 @@ class _Assembly:
             row=row,
             start=start,
             duration=dense(self.columns.duration),
+            filled=missing if missing.any() else None,
             dropped={reason: count for reason, count in self.dropped.items() if count},
         )
 

@@ -188,7 +188,7 @@ def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> Non
         nominated = extender.patch(
             "pods", f"released-{name}", {"status": {"nominatedNodeName": "node-0"}}, "default", subresource="status"
         )
-        change = release_patch(decode_pod(nominated), "node-0", MARK)
+        change = release_patch(decode_pod(nominated), "node-0", MARK, version=nominated["metadata"]["resourceVersion"])
         made = extender.patch("pods", f"released-{name}", change, "default")
         assert "schedulingGates" not in made["spec"]
         assert "managedFields" not in made["metadata"]

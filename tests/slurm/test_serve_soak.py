@@ -128,9 +128,10 @@ class Soak:
         return {match[1]: line for line in text.splitlines() if (match := re.match(r"JobId=(\d+) ", line))}
 
     def ended(self) -> bool:
-        """Whether all jobs have completed."""
+        """Whether all jobs have completed, and no reservation of ours is left."""
         shown = self.jobs()
-        return all(" JobState=COMPLETED " in shown[number] for number in (*self.ours, *self.others))
+        held = re.search(r"ReservationName=arnold_\d", self.slurm.run("scontrol", "show", "reservations"))
+        return not held and all(" JobState=COMPLETED " in shown[number] for number in (*self.ours, *self.others))
 
     def _sbatch(self, *words: object) -> str:
         return self.slurm.run("sbatch", "--parsable", *words).strip()
@@ -172,6 +173,7 @@ def test_killed_over_and_over_it_loses_no_job(slurm: RealSlurm, tmp_path: Path) 
     for number, comment in soak.others.items():
         assert f" Comment={comment} " in f"{shown[number]} "
         assert " ReqNodeList=(null) " in shown[number]
+    assert kills == Counter(islice(cycle(STEPS), KILLS))
     planned = 0
     for number in soak.ours:
         *cut, last = (tmp_path / f"{number}.out").read_text().split("run\n")[1:]
@@ -180,6 +182,4 @@ def test_killed_over_and_over_it_loses_no_job(slurm: RealSlurm, tmp_path: Path) 
             assert len({*ranks}) == len(ranks), (number, run)
         assert sorted(int(line.split()[0]) for line in last.splitlines() if line != "end") == [*range(RANKS)]
         planned += " ReqNodeList=n" in shown[number]
-    print(f"{kills.total()} kills {dict(kills)}, {len(soak.ours)} jobs, {planned} planned, {len(soak.lost)} nodes lost")
     assert planned >= len(soak.ours) / 2  # the others began by themselves, as they may
-    assert not re.search(r"ReservationName=arnold_\d", slurm.run("scontrol", "show", "reservations"))

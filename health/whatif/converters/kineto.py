@@ -40,7 +40,7 @@ from health.whatif.conversion import (
     missing_types,
 )
 from health.whatif.converters.degrees import check_layout, degrees_of_profiles
-from health.whatif.converters.names import OTHER, WEIGHT
+from health.whatif.converters.names import OTHER
 from health.whatif.converters.profile import CoveredTime, RankOps, read_profile
 from health.whatif.trace import JobSizes, RankLayout
 
@@ -136,21 +136,30 @@ def _collectives(rank: RankOps, begin: float, end: float) -> Iterable[tuple[str,
 
 
 def breakdown_of(rank: RankOps) -> StepBreakdown:
-    """Return where the mean step of a rank goes, as far as its device tells; :func:`with_passes_of` adds the passes."""
+    """Return where the mean step of a rank goes, as far as its device tells; :func:`with_passes_of` adds the passes.
+
+    A device is as far behind its host after the last step as before the first: a step lasts from its first kernel to
+    that of the next.  A file of one step, or with steps left out, has the host's, and what the device still does.
+    """
     profile, steps = rank.profile, rank.steps
     count = max(len(steps), 1)
     length = sum(end - start for _, start, end in steps) / count
     waiting = idle = None
     if len(profile.launch):
-        kernels = np.concatenate([rank.kernels_launched(start, end) for _, start, end in steps])
+        launched = [rank.kernels_launched(start, end) for _, start, end in steps]
+        first = [float(profile.start[kernels].min()) for kernels in launched if len(kernels)]
+        if count > 1 and len(first) == count == steps[-1][0] - steps[0][0] + 1:
+            count, (begin, *_, over) = count - 1, first
+            launched = launched[:-1]
+        else:
+            begin = min(start for _, start, _ in steps)
+            over = max(*(end for _, _, end in steps), *(profile.end[kernels].max(initial=0.0) for kernels in launched))
+        kernels = np.concatenate(launched)
         own = kernels[~rank.communicates[kernels]]
         computing = CoveredTime.of(profile.start[own], profile.end[own]).total / count
         busy = CoveredTime.of(profile.start[kernels], profile.end[kernels]).total / count
-        # a device runs on when the host has launched all, and at first with what was launched before
-        last = max(end for _, _, end in steps)
-        over = max(float(profile.end[kernels].max(initial=0.0)), last)
-        length += (over - last) / count
-        ran = float(profile.busy.within(min(start for _, start, _ in steps), over)) / count
+        length = (over - begin) / count
+        ran = float(profile.busy.within(begin, over)) / count
         waiting, idle = busy - computing, max(length - ran, 0.0)
     return StepBreakdown(profile.rank, len(steps), length, 0.0, 0.0, 0.0, waiting, idle)
 
@@ -281,7 +290,7 @@ def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     """Return operations in which each half of a backward pass that was put off is added to the other half."""
     late: dict[tuple[int, int, int, int], float] = defaultdict(float)
     for op in ops:
-        if op.optype == WEIGHT:
+        if op.optype == optypes.WEIGHT:
             late[op.rank, op.step, op.chunk, op.microbatch] += op.end - op.start
     if not late:
         return list(ops), []
@@ -290,7 +299,7 @@ def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
         if op.optype == optypes.BACKWARD
         else op
         for op in ops
-        if op.optype != WEIGHT
+        if op.optype != optypes.WEIGHT
     ]
     note = "the backward pass of a microbatch is for its input and, later, for its weights: both were added up"
     return whole, [note]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from health.whatif import optypes
-from health.whatif.optypes import BACKWARD, BACKWARD_RECV, BACKWARD_SEND, FORWARD, FORWARD_RECV, FORWARD_SEND
+from health.whatif.optypes import BACKWARD, BACKWARD_RECV, BACKWARD_SEND, FORWARD, FORWARD_RECV, FORWARD_SEND, WEIGHT
 from health.whatif.trace import Family
 
 STEP = re.compile(r"ProfilerStep#(\d{1,15})\Z")  # ``torch.profiler.profile.step`` records one such range an iteration
@@ -31,7 +31,6 @@ AUTOGRAD = re.compile(r"autograd::engine::evaluate_function: |torch::autograd::A
 LOADS_DATA = "enumerate(DataLoader)#"  # How the range of a batch that is loaded begins
 WHOLE_MODEL = 4  # From this dialect on ranges stand for the whole model of a rank, have no number and may be nested
 SEND, RECEIVE = "send", "recv"  # Transfers whose direction is told by the passes beside them
-WEIGHT = "backward-weight"  # The half of a backward pass that a zero-bubble schedule puts off
 _ATTRIBUTE = re.compile(r"\b(mb_id|mc)=(\d{1,6})\b")
 _PIPELINING = re.compile(r"(Forward|Backward) (\d{1,6})\Z")
 _ACTION = re.compile(r"PP:(\d{1,6})([A-Z]+(?:_[FB](?=\d)|_GRAD)?)(\d{1,6})?\Z")

@@ -403,7 +403,6 @@ Span = tuple[float, float]
 _OUTSIDE = frozenset({"copy", "dp", "pp", "embedding", "tail", "unknown", "other"})
 # What an all-reduce between the last backward pass and the update is, by its family
 _REDUCED = {"embedding": optypes.EMBEDDING, "pp": optypes.EMBEDDING, "tp": optypes.LAYERNORM, "tail": CLIP}
-_COMPUTE = (*optypes.COMPUTE, names.WEIGHT)
 # These happen once a step, however many ranges they are made of
 _ONCE = (optypes.OPTIMIZER, CLIP, optypes.LAYERNORM, optypes.EMBEDDING)
 
@@ -534,7 +533,7 @@ class RankOps:
         moved by as much.
         """
         kernels = self.kernels_launched(range_.start, range_.end)
-        compute = any(optype in _COMPUTE for optype in range_.meaning.optypes)
+        compute = any(optype in optypes.COMPUTE for optype in range_.meaning.optypes)
         chosen = kernels[(self._computes if compute else self.communicates)[kernels]]
         if compute:
             # what a pass launches on another stream may run long after it

@@ -161,7 +161,10 @@ def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(api: FakeCluster
     mark = release_mark(key("g"), 3)
     for rank, node in enumerate(("n00", "n10")):
         gated = member_json("g", rank, 3)
-        api.put(PODS, merged(gated, release_patch(decode_pod(gated), node, mark)))
+        api.put(
+            PODS,
+            merged(gated, release_patch(decode_pod(gated), node, mark, version=gated["metadata"]["resourceVersion"])),
+        )
     plan = GangPlan(key("g"), PlanPhase.WAITING)
     api.put(GANGPLANS, encode_plan(plan))
     assert {cell["node"] for cell in placed(arnold, job)["assignment"]} == {"n20", "n21", "n22"}

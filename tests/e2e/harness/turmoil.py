@@ -49,6 +49,7 @@ class SubmittedGang:
     :param pods: as its user made them; empty = a Job makes them.
     :param dp: data-parallel degree.
     :param elastic: whether its Job says its size, and may be told another.
+    :param urgent: whether its priority is higher than that of all others.
     """
 
     name: str
@@ -57,6 +58,7 @@ class SubmittedGang:
     outcome: Outcome
     pods: tuple[Object, ...] = ()
     elastic: bool = False
+    urgent: bool = False
 
 
 _PODS_MISSING = ", its pods are not all made"
@@ -154,7 +156,7 @@ class Turmoil:
             claims = claims_for(pods, self._namespace)
         made = [indexed_job(name, self._namespace, size=size, parallelism=parallelism)] if job else [*claims, *pods]
         create_missing(self._admin, made)
-        self._gangs[name] = SubmittedGang(name, size, dp, outcome, tuple(pods), elastic)
+        self._gangs[name] = SubmittedGang(name, size, dp, outcome, tuple(pods), elastic, priority is not None)
         kind = f"{'elastic ' * elastic}{'urgent ' * (priority is not None)}{'Indexed Job' if job else 'pods'}"
         self.counts[f"gangs: {kind}, {outcome.told}"] += 1
         self.counts["pods of gangs"] += size
@@ -249,6 +251,8 @@ class Turmoil:
             dp, pp = spread([self._domain[node] for node in plan.nodes], dp=one.dp)
             said = plan.status.get("spread")
             return "" if said == {"dp": dp, "pp": pp} else f"{state}, its plan says {said}, its labels {dp} and {pp}"
+        if one.urgent and plan.status.get("reason") == "NoRoom" and not _outlook_forbids(plan.message):
+            return f"{state}, and takes no nodes of others: {plan.message}"
         if not on_nodes and plan.phase in one.outcome.waits_in:
             return ""
         growing = any(found["reason"] == "Growing" for found in plan.status.get("conditions", ()))
@@ -289,3 +293,9 @@ class Turmoil:
         for pod in live_pods(self._admin, self._namespace):
             found[pod["metadata"]["labels"].get(GANG, "")].append(pod)
         return found
+
+
+def _outlook_forbids(message: str) -> bool:
+    """Whether a gang was told when it starts, and not that stopping others would start it now, or what keeps it."""
+    told = "when it starts cannot be told" in message or "; starts " in message
+    return told and ("would start it now" not in message or "would start it now, but " in message)

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from extender.objects import decode_owner
 from extender.plans.gang_plan import PlanPhase, decode_plan, encode_plan
+from extender.verbs import planned_node
 from tests.extender.controller.world import World
-from tests.extender.things import SPACE, Json, pod_json, uid
+from tests.extender.things import SPACE, Json, key, pod_json, uid
 
 INDEX = {"StatefulSet": "apps.kubernetes.io/pod-index", "Job": "batch.kubernetes.io/job-completion-index"}
 
@@ -484,3 +487,51 @@ def test_groups_of_ray_are_scaled_one_by_one() -> None:
 def on_nodes(world: World) -> dict[str, str]:
     """Node of each pod that has one."""
     return {name: pod["spec"]["nodeName"] for name, pod in world.pods.items() if pod["spec"].get("nodeName")}
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_whatever_happens_in_between_nodes_promised_are_nodes_needed(data: st.DataObject) -> None:
+    """The number changes, pods are made, remade and deleted, some are bound, and the plan is lost, in any order: once
+    the controller is done each rank is on its node, and no other node is promised.
+    """
+    kind, size = data.draw(st.sampled_from(sorted(INDEX))), data.draw(st.integers(1, 6))
+    world = running(size, kind)
+
+    def there() -> set[int]:
+        return {int(name.removeprefix("t-")) for name in world.pods}
+
+    def bind() -> None:
+        for name, pod in [*world.pods.items()]:
+            seen = world.state.pods[pod["metadata"]["uid"]]
+            place = world.state.plan_of_pod(seen.uid)
+            node = None if place is None else planned_node(world.state, seen, *place, world.now)
+            if isinstance(node, str) and seen.node is None and not world.gated(name):
+                world.bind(name, node=node)
+
+    for _ in range(data.draw(st.integers(1, 8))):
+        event = data.draw(st.sampled_from(("number", "make", "remake", "delete", "plan lost", "settle", "bind")))
+        missing, surplus = sorted({*range(size)} - there()), sorted(there() - {*range(size)})
+        if event == "number":
+            size = data.draw(st.integers(1, 8))
+            world.says(size)
+        elif event == "make" and missing:
+            world.make(data.draw(st.sampled_from(missing)))
+        elif event == "remake" and (present := sorted(there() & {*range(size)})):
+            world.recreate(f"t-{data.draw(st.sampled_from(present))}")
+        elif event == "delete" and surplus:
+            world.delete(f"t-{data.draw(st.sampled_from(surplus))}")
+        elif event == "plan lost" and key("t") in world.state.plans:
+            world.state.drop_plan(key("t"))
+        elif event == "settle":
+            world.settle()
+        elif event == "bind":
+            bind()
+    world.delete(*(f"t-{rank}" for rank in sorted(there() - {*range(size)})))
+    world.make(*sorted({*range(size)} - there()))
+    for _ in range(3):
+        world.settle()
+        bind()
+    world.settle()
+    assert world.promised == world.needed == {*world.plan("t").nodes}
+    assert (len(world.needed), world.phase("t"), healthy(world)) == (size, PlanPhase.BOUND, "")

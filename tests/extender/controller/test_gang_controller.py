@@ -217,12 +217,17 @@ def bind(api: FakeCluster, gang: str) -> None:
 
 
 def on_plan(api: FakeCluster, gang: str) -> bool:
-    """Whether every pod of a gang is released to its rank's node."""
+    """Whether every pod of a gang is released to its rank's node, which is nominated for it."""
     found = plan(api, gang)
     assert found is not None
-    pods = [pod["metadata"] for pod in pods_of(api, gang)]
-    ranks = {int(pod["labels"]["arnold.dev/rank"]): pod["annotations"].get(NODE) for pod in pods}
-    return ranks == dict(enumerate(found.nodes))
+    nodes = {
+        int(pod["metadata"]["labels"]["arnold.dev/rank"]): {
+            pod["metadata"]["annotations"].get(NODE),
+            pod["status"].get("nominatedNodeName"),
+        }
+        for pod in pods_of(api, gang)
+    }
+    return nodes == {rank: {node} for rank, node in enumerate(found.nodes)}
 
 
 def test_from_pods_to_nodes_and_away() -> None:

@@ -48,6 +48,22 @@ def test_the_echo_of_an_answer_is_known() -> None:
     assert not pods.knows(SPACE, "p", "7")
 
 
+def test_a_version_that_is_passed_over() -> None:
+    """The watch need not repeat it, and what comes later counts; the same version may still be taken up."""
+    cache = ClusterCache()
+    pods = Stores(cache).pods
+    pods.pass_over(SPACE, "p", "4")
+    assert not pods.knows(SPACE, "p", "4"), "of an object that is not known nothing is passed over"
+    pods.put(pod_of(3))
+    pods.pass_over(SPACE, "p", "7")
+    pods.pass_over(SPACE, "p", "5")
+    assert pods.knows(SPACE, "p", "7")
+    for version in (7, 8):
+        pods.wrote(pod_of(version))
+        (pod,) = cache.pods.values()
+        assert pod.metadata.resource_version == str(version)
+
+
 def test_a_new_list_counts_whatever_its_versions_are() -> None:
     """An API server that was restored from a backup counts from an earlier number."""
     cache = ClusterCache()

@@ -21,7 +21,7 @@ NODE = {"arnold.dev/node": "n1"}
 
 def released(document: Json) -> Json:
     """The pod after the patch, as the API server applies it."""
-    return merged(document, release_patch(decode_pod(document), "n1", *MARK.values()))
+    return merged(document, release_patch(decode_pod(document), "n1", *MARK.values(), version="1"))
 
 
 def affinity(*terms: Json) -> Json:
@@ -56,7 +56,7 @@ def test_gates_of_others_stay() -> None:
 def test_a_pod_that_is_another_by_now(news: Json) -> None:
     """A pod of the same name, or a newer version, is left alone: whoever was first decided the node."""
     before = pod_json("w", gate=True)
-    patch = release_patch(decode_pod(before), "n1", "mark")
+    patch = release_patch(decode_pod(before), "n1", "mark", version="1")
     before["metadata"] |= news
     with pytest.raises(Conflict):
         merged(before, patch)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from extender.controller.actions import Evict, Write
 from extender.controller.decide import decide
-from extender.plans.gang_plan import PlanPhase
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of
 from tests.extender.controller.world import TERMS, World
-from tests.extender.things import key
+from tests.extender.things import key, node
 
 STOP = {"arnold.dev/preemptible": "true"}
 WHY = "makes room for gang team/llm"
@@ -85,5 +87,67 @@ def test_a_word_taken_back_in_time_keeps_the_gang() -> None:
     assert isinstance(write, Write)
     world.write(write.plan)
     world.change(pods[0], lambda pod: pod["metadata"]["annotations"].pop("arnold.dev/preemptible"))
+    world.settle()
+    assert (world.phase("g"), world.plan("g").nodes) == (PlanPhase.BOUND, nodes)
+
+
+def preempting() -> tuple[World, list[str]]:
+    """Gang g on its two nodes, and gang p, whose plan names it as a victim and has not got its nodes yet."""
+    world, pods = bound_gang({})
+    world.gang("p", 2, priority=5, owner=("Job", "p"))
+    gang = world.state.gang(key("p"))
+    assert gang is not None
+    assert gang.job is not None
+    plan = GangPlan(key("p"), PlanPhase.QUEUED, spec=PlanSpec.of(gang.job, dialect=gang.dialect, priority=5))
+    plan = plan.replace(nodes=world.plan("g").nodes, pods=uids_of(gang), victims=(str(key("g")),))
+    world.write(plan)
+    return world, pods
+
+
+def step(world: World, name: str) -> list[Evict]:
+    """What is decided about one gang is done, but for evictions, which are returned."""
+    decision = decide(world.state, world.now, TERMS, keys=(key(name),))
+    evicted = [action for action in decision.actions if isinstance(action, Evict)]
+    decision.actions = [action for action in decision.actions if not isinstance(action, Evict)]
+    world.do(decision)
+    return evicted
+
+
+def test_nodes_go_from_one_gang_to_the_other_and_to_no_third() -> None:
+    """In any order of looks: given back first, while its pods hold them; then promised; then the pods are evicted."""
+    world, _ = preempting()
+    nodes = {*world.plan("g").nodes}
+    assert step(world, "p") == []
+    assert world.phase("p") is PlanPhase.QUEUED
+    assert step(world, "g") == []
+    assert (world.phase("g"), world.plan("g").reason) == (PlanPhase.QUEUED, "PreemptedByPriority")
+    assert step(world, "g") == []
+    assert step(world, "p") == []
+    assert ({*world.plan("p").promised}, world.phase("p")) == (nodes, PlanPhase.PLANNED)
+    assert [action.pod.name for action in step(world, "g")] == ["g-0", "g-1"]
+    assert all(world.gated(name) for name in ("p-0", "p-1"))
+    world.delete("g-0", "g-1")
+    world.settle()
+    assert (world.phase("p"), {*world.plan("p").nodes}, world.plan("p").victims) == (PlanPhase.RELEASED, nodes, ())
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+@pytest.mark.parametrize("trouble", ["gone", "changed", "node lost"])
+def test_nobody_is_stopped_for_a_gang_that_cannot_come(trouble: str, *, given_back: bool) -> None:
+    """Before anybody was evicted the gang goes, asks otherwise, or a node of the two is lost: the victim has its nodes
+    as before.
+    """
+    world, _ = preempting()
+    nodes = world.plan("g").nodes
+    if given_back:
+        step(world, "g")
+    if trouble == "gone":
+        world.delete("p-0", "p-1")
+    elif trouble == "changed":
+        world.recreate("p-0")
+    else:
+        world.state.put_node(node(str(nodes[0]), unschedulable=True))
+    for name in ("p", "g", "p", "g"):
+        assert step(world, name) == []
     world.settle()
     assert (world.phase("g"), world.plan("g").nodes) == (PlanPhase.BOUND, nodes)

@@ -150,7 +150,8 @@ class World:
                 case Forget(plan):
                     self.state.drop_plan(plan.key)
                 case Release(pod, node, mark):
-                    self.pods[pod.name] = merged(self.pods[pod.name], release_patch(pod, node, mark))
+                    change = release_patch(pod, node, mark, version=pod.metadata.resource_version)
+                    self.pods[pod.name] = merged(self.pods[pod.name], change)
                     self._see(pod.name)
                 case NotifyPod(pod, node):
                     self.change(pod.name, partial(self._tell, node=node))

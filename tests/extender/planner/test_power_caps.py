@@ -63,7 +63,8 @@ def test_released_pods_of_a_lost_plan_count() -> None:
     plan = plan_all(state)["g1"].plan
     for rank, node in enumerate(plan.nodes):
         member = member_json("g1", rank, 4, asking("10000"), labels={RELEASED: release_mark(key("g1"), 4)})
-        state.put_pod(decode_pod(merged(member, release_patch(decode_pod(member), node, release_mark(key("g1"), 4)))))
+        change = release_patch(decode_pod(member), node, release_mark(key("g1"), 4), version="1")
+        state.put_pod(decode_pod(merged(member, change)))
     state.drop_plan(key("g1"))
     state.drop_pod(uid("g1-3"))
     # three pods of g1 are on their way, so at most three of the four pods of g2 have power

@@ -148,12 +148,24 @@ def test_a_rank_without_forward_passes_is_named(tmp_path: Path) -> None:
 
 
 def test_a_device_that_works_off_what_was_launched_before_is_not_idle(tmp_path: Path) -> None:
-    """A kernel of 1 ms whose launch the file does not hold runs where 5.7 ms of three steps had none."""
+    """A kernel of 0.6 ms whose launch the file does not hold runs where 3.8 ms of two steps had none."""
     profile = ddp(1)
-    profile.kernel("gemm", 0.0, 20_000.0, 600.0)
+    (before,) = read([profile], tmp_path).breakdown
+    profile.kernel("gemm", 0.0, 39_300.0, 600.0)
     profile.events = [event for event in profile.events if event.get("ts") != 0.0]
     (found,) = read([profile], tmp_path).breakdown
-    assert found.idle == pytest.approx((3 * 1.9e-3 - 0.6e-3) / 3)
+    assert (before.idle, found.idle) == (pytest.approx(2 * 1.9e-3 / 2), pytest.approx((2 * 1.9e-3 - 0.6e-3) / 2))
+
+
+def test_a_step_lasts_from_its_first_kernel_to_that_of_the_next(tmp_path: Path) -> None:
+    """Three steps of 20 ms on the host; the device is 45 ms behind before the first and after the last: 20 ms each."""
+    profile = RankProfile(0, 1)
+    for step in range(1, 4):
+        profile.host(f"ProfilerStep#{step}", 20_000.0 * step, 20_000.0)
+        profile.host("forward-compute mb_id=0", 20_000.0 * step, 15_000.0)
+        profile.kernel("gemm", 20_000.0 * step + 5_000.0, 20_000.0 * step + 50_000.0, 20_000.0)
+    (found,) = convert([profile.write(tmp_path)], RankLayout(dp=1, dsp=1, pp=1, tp=1, vpp=1)).breakdown
+    assert (found.step, found.idle) == (pytest.approx(20e-3), pytest.approx(0.0))
 
 
 def test_ranks_that_come_together_leave_nobody_to_name(tmp_path: Path) -> None:

@@ -258,6 +258,22 @@ def test_real_jobs_name_the_slow_rank_without_metadata(
 
 
 @pytest.mark.skipif(DATA is None, reason="ARNOLD_DATA is not set: the public profiles are not here")
+def test_an_interleaved_job_with_replicas_names_the_slow_rank(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two chunks a stage, gradients reduced after the schedule: the clocks agree, and dp 0 / stage 0 alone is slow."""
+    paths = sorted(map(str, Path(str(DATA), "real", "pytorch215_slow", "interleaved_slow-bwd_0").glob("*.json.gz")))
+    meta = tmp_path / "job.yaml"
+    meta.write_text("dp_size: 2\npp_size: 2\nvpp_size: 2\n", encoding="utf-8")
+    assert run(["health", "op-trace", *paths, "--meta", str(meta), "--save", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert run(["stragglers", str(tmp_path / "trace.parquet"), "--meta", str(meta), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(worker["dp"], worker["stage"]) for worker in found["slow_workers"]] == [(0, 0)]
+    assert not any("clocks" in note.lower() for note in found["notes"])
+
+
+@pytest.mark.skipif(DATA is None, reason="ARNOLD_DATA is not set: the public profiles are not here")
 @pytest.mark.parametrize(
     ("job", "degrees"),
     [

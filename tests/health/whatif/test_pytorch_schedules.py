@@ -27,7 +27,7 @@ TWO = JobSizes(dp=1, pp=2, world=2)
         ("PP:0F3", ("forward-compute",), 3, 0),
         ("PP:3B1", ("backward-compute",), 1, 1),
         ("PP:2I10", ("backward-compute",), 10, 1),
-        ("PP:1W0", ("backward-weight",), 0, 0),
+        ("PP:1W0", ("weight-grad-compute",), 0, 0),
         ("PP:1SEND_F0", ("forward-send",), 0, 0),
         ("PP:3RECV_B2", ("backward-recv",), 2, 1),
         ("PP:3UNSHARD", ("params-all-gather",), -1, 1),
