@@ -30,7 +30,7 @@ WARNED, FAULT_FACTOR, BEFORE = 0.1, 1.5, 0.01
 # Findings of a source that were wrong, as a share, where measured, at most (95 %).  A finding that says nothing
 # of how likely it is, of these sources or others, is taken as certain unless it is a warning
 FALSE_ALARMS: Mapping[str, tuple[float, str]] = {
-    "peers": (0.05, "0 wrong of 60 flags, python -m benchmarks.peers.single_parts"),
+    "peers": (0.09, "2 wrong of 74 flags, python -m benchmarks.peers.single_parts"),
     "collectives": (0.006, "0 wrong of 540 names given as certain, python -m benchmarks collectives"),
 }
 

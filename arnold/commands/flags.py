@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     name: command_row(f"flags:{target}", words)
     for name, target, words in (
         ("record", "record", "Take findings of detectors into a flag store."),
+        ("lemons", "find_lemons", "Find nodes on which jobs fail more than elsewhere."),
         ("import", "import_", "Take findings of monitors, or of another store."),
         ("export", "export", "Write all events of a flag store as JSON lines."),
         ("show", "show", "Show the flags that hold now, or held at a time."),
@@ -378,6 +379,56 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
         torn=0,
     )
     answer(document, print_why_flagged, as_json=as_json)
+
+
+# Ends of jobs that say something of their nodes, and whether they failed
+LEMON_STATES = {"COMPLETED": False, "FAILED": True, "NODE_FAIL": True, "BOOT_FAIL": True}
+LEMONS_EXAMPLES = """\b
+Examples:
+  arnold flags lemons sacct.txt
+  arnold flags lemons sacct.txt --output lemons.json
+"""
+
+
+@click.command("lemons", cls=JsonCommand, document=f"{ANSWERS}:LemonsDocument", epilog=LEMONS_EXAMPLES)
+@click.argument("file", type=FILE)
+@file_option("--output", written=True, help="File to write the flags to, for `arnold flags record`.")
+def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
+    """Find repeat offenders: nodes on which jobs of several programs fail more than such jobs fail elsewhere.
+
+    FILE is some weeks of Slurm's accounting, as `arnold formats jobs` says, with NodeList beside; - is stdin. Jobs that
+    were cancelled or ran out of time say nothing. Nodes are warned of that one healthy cluster in a hundred has.
+    """
+    from arnold.documents.store_answers import LemonsDocument, print_lemons
+    from ground.files import open_stream
+    from health.flags.lemons import JobRun, lemons
+    from simulator.traces.cells import TraceRows
+    from simulator.traces.readers.slurm_accounting import Sacct
+    from topology.node_names import expand_hostlist
+
+    reader, runs = Sacct(), list[JobRun]()
+    with open_stream(file) as source:
+        if reader.likeness(source.head) < 1.0:
+            fix = "give what `sacct --parsable2` prints (arnold formats jobs)"
+            raise InvalidInput("is no table of sacct", where=source.name, fix=fix)
+        for line, run in reader.runs(source, TraceRows()):
+            state = run.state.split(" ", 1)[0]
+            if state in LEMON_STATES and run.start is not None and run.node_list not in ("", "None assigned", "(null)"):
+                nodes = tuple(expand_hostlist(run.node_list, where=source.at(line)))
+                ended = run.start + (run.elapsed or 0.0)
+                runs.append(JobRun(nodes, f"{run.user} {run.name}".strip() or run.job_id, ended, LEMON_STATES[state]))
+    if not runs:
+        fix = "keep the columns State, Start and NodeList, and runs that have ended"
+        raise InvalidInput("has no run of a job on named nodes that ended", where=file, fix=fix)
+    found = lemons(runs)
+    document = LemonsDocument(
+        source=file,
+        runs=len(runs),
+        nodes=len({node for run in runs for node in run.nodes}),
+        lemons=tuple(found),
+        flags=tuple(lemon.flag() for lemon in found),
+    )
+    answer(document, print_lemons, as_json=as_json, file=output)
 
 
 IMPORT_EXAMPLES = """\b

@@ -13,6 +13,7 @@ from arnold.console.output import ErrorDetails, error_document, plain, print_row
 from ground.quantities import plural
 from ground.records import AwareTime, JsonRecord, record_of
 from health.flags.history import Spell
+from health.flags.lemons import Lemon
 from health.flags.rules import Rules
 from topology.flags import FAULTY, EventName, FlagEvent, NodeFlag
 
@@ -241,6 +242,29 @@ def print_recorded(out: Console, document: RecordDocument) -> None:
     if document.size > document.most / 2:
         share = f"{document.size / 2**20:.0f} of {document.most / 2**20:.0f} MB"
         out.print(f"the store has {share}: `arnold flags compact` forgets old history", style="yellow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LemonsDocument(JsonRecord):
+    """What ``arnold flags lemons`` found; also a flag file."""
+
+    source: str
+    """What was read."""
+    runs: int
+    """Runs of jobs that ended well or failed."""
+    nodes: int
+    """Nodes that they ran on."""
+    lemons: tuple[Lemon, ...]
+    """Nodes on which jobs fail too often, the worst first."""
+    flags: tuple[NodeFlag, ...]
+    """A warning for each."""
+
+
+def print_lemons(out: Console, document: LemonsDocument) -> None:
+    """Print the nodes on which jobs fail too often."""
+    out.print(f"{plural(len(document.lemons), 'node')} of {document.nodes} with more failed jobs than chance explains")
+    for flag in document.flags:
+        out.print(f"{plain(flag.node)}: {flag.evidence}", soft_wrap=True)
 
 
 AGES = ((timedelta(days=1), "below 1 d"), (timedelta(days=7), "1 to 7 d"), (timedelta.max, "above 7 d"))

@@ -28,6 +28,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import takewhile
 from math import inf, prod
 from operator import itemgetter
@@ -149,15 +150,22 @@ def _groups(config: Row) -> dict[GroupKey, str]:
         if not isinstance(info, dict):
             raise BadRow(f"the group {name!r:.60} is not an object")
         ranks: Any = info.get("ranks")
-        if isinstance(ranks, str) and len(ranks) < 2**22:
-            try:
-                ranks = ast.literal_eval(ranks if ranks.lstrip().startswith("[") else f"[{ranks}]")
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                ranks = None
-        if not isinstance(ranks, list) or not ranks or not all(type(r) is int and 0 <= r < 2**31 for r in ranks):
+        listed_ranks = _ranks(ranks if isinstance(ranks, str) else str(ranks))
+        if not listed_ranks:
             raise BadRow(f"the ranks of the group {name!r:.60} are not a list of numbers")
-        groups[GroupKey(name, tuple(ranks))] = str(info.get("desc", ""))
+        groups[GroupKey(name, listed_ranks)] = str(info.get("desc", ""))
     return groups
+
+
+@lru_cache(maxsize=4096)
+def _ranks(text: str) -> tuple[int, ...]:
+    """Return the ranks in a text, the same ones for the dump of each rank of a large group; empty = it is no list."""
+    try:
+        ranks = ast.literal_eval(text if text.lstrip().startswith("[") else f"[{text}]") if len(text) < 2**22 else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        ranks = None
+    whole = isinstance(ranks, list) and all(type(r) is int and 0 <= r < 2**31 for r in ranks)
+    return tuple(ranks or ()) if whole else ()
 
 
 class _Entries:
@@ -489,8 +497,8 @@ class _Job:
         # who took part in what others have completed, and does not know that it is over, stands there
         for key in self._groups:
             reached = self._reached(key)
+            over = max((done for done, _ in reached.values()), default=-1)
             for rank, (done, _) in reached.items():
-                over = max((other for member, (other, _) in reached.items() if member != rank), default=-1)
                 mine = dumps[rank].collectives.get(key, [])
                 held = [e.order for e in mine if done < e.seq <= over and _OF_ALL.fullmatch(e.op)]
                 if held and self._sees(rank, mine) and held[-1] >= min(self._fronts[rank]):

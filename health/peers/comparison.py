@@ -42,9 +42,9 @@ MAD = 1.4826  # Standard deviation over median absolute deviation, of a normal d
 _ROWS = (4, 5, 6, 8, 10, 12, 16, 24, 32, 64, 256, 1_500, 12_000)
 _SCORES = (11.1, 13.0, 7.8, 6.5, 5.8, 5.4, 4.9, 4.5, 4.3, 4.1, 4.1, 4.5, 4.7)
 NEW = 7.0  # What is new is so many times the spread: many times and metrics are looked at (tuned on seeds of its own)
-# Without a past, which tells a role from a fault, so many times the usual score: a few rows differ for good by far more
-# than most
-COLD = 4.0
+# Without a past, which tells a role from a fault, so many spreads, of few rows or of more than MANY: some differ for
+# good by far more than most; and half more than the usual score
+COLD_FEW, COLD_MANY, COLD_USUAL = 12.0, 16.0, 1.5
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's level is not noticeable, ...
 COLD_SHARE = 0.15  # ... or this one without a past
 NEW_SHARE = 0.5  # From this part of its distance on, what a row differs by is new, and not its role
@@ -260,8 +260,9 @@ class Windows:
         least = np.full_like(level, LEAST_ERRORS) if counted else np.maximum(known.noticeable, share * level)
         apart = np.abs(off) >= np.maximum(usual * spread, least)
         # what counts before it is known whether it is new
+        cold = usual if errors else max(COLD_FEW if len(off) <= MANY else COLD_MANY, COLD_USUAL * usual)
         far = least if errors else np.maximum(2.0 * known.noticeable, COLD_SHARE * level)
-        self.out = np.abs(off) >= np.maximum((1.0 if errors else COLD) * usual * spread, far)
+        self.out = np.abs(off) >= np.maximum(cold * spread, far)
         harmful = self.heard & (metrics.harm(name) * off >= 0.0)
         if name == "cpu_usage":  # more of it is never believed without a whole past, as that of rank 0
             harmful &= (np.arange(len(level)) >= window + needed - 1) | (off < 0.0)

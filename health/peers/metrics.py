@@ -39,7 +39,7 @@ KNOWN: tuple[Metric, ...] = (
     Metric("gpu_tensor_activity", "GPU tensor activity", 0.02, None, _TENSOR),
     Metric("nvlink_bandwidth", "NVLink bandwidth", 0.0, None, _NVLINK),
     Metric("gpu_sm_clock", "SM clock", 20.0, None, _CLOCK),
-    Metric("gpu_temperature", "GPU temperature", 8.0, None, _HEAT),
+    Metric("gpu_temperature", "GPU temperature", 10.0, None, _HEAT),
 )
 MISSING = "missing_series"  # The name under which parts are told that send nothing any more
 

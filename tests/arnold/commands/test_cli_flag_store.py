@@ -459,3 +459,24 @@ def test_what_flags_cost(arnold: Arnold, tmp_path: Path) -> None:
     assert lost == [("peers", "above 7 d", 1, 0, 8.0), ("what-if", "below 1 d", 0, 1, 1.6)]
     assert "9.6 GPUs" in arnold("flags", "show", "--store", store, *at, "--capacity", "--cluster", cluster).out
     assert arnold("flags", "show", "--store", store, *at, "--json").json["capacity"] is None
+
+
+def test_lemons_of_the_accounting(arnold: Arnold, tmp_path: Path) -> None:
+    """Each day one of six programs runs on each of four nodes, and all but the first day's fail on n1: a warning."""
+    head = "JobID|User|Account|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|State|NNodes|AllocTRES|JobName"
+    head += "|NodeList"
+    rows = [head]
+    for day in range(1, 21):
+        for node in range(1, 5):
+            state = "FAILED" if node == 1 and day > 1 else "COMPLETED"
+            start, end = (f"2026-10-{day:02}T{hour}:00:00" for hour in ("08", "09"))
+            row = (len(rows), f"u{day % 6}", "a", start, start, start, end, 3600, 120, state, 1, "gres/gpu=8", "x")
+            rows.append("|".join(map(str, (*row, f"n{node}"))))
+    file, out = tmp_path / "sacct.txt", tmp_path / "lemons.json"
+    file.write_text("\n".join(rows) + "\n")
+    document = arnold("flags", "lemons", file, "--output", out, "--json").json
+    assert [(lemon["node"], lemon["failed"], lemon["runs"]) for lemon in document["lemons"]] == [("n1", 19, 20)]
+    assert [(flag["node"], flag["slowdown"]) for flag in document["flags"]] == [("n1", 1.05)]
+    assert arnold("flags", "record", "--store", tmp_path / "flags.db", out).code == 0
+    file.write_text(head + "\n")
+    assert arnold("flags", "lemons", file).code == 2

@@ -1,0 +1,55 @@
+"""Repeat offenders by the history of jobs alone: found where failures cluster, nobody where they do not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from health.flags.lemons import DAY, JobRun, lemons, poisson_tail
+
+
+def history(seed: int, *, lemon: int | None = None) -> list[JobRun]:
+    """Four weeks of 40 nodes: 20 programs of 1 to 8 nodes, each with a rate of failures of its own, restarted at times.
+
+    On the lemon every second run fails as well.
+    """
+    random = np.random.default_rng(seed)
+    programs = [(f"u{k}", float(random.beta(1, 8)), int(random.choice([1, 1, 2, 4, 8]))) for k in range(20)]
+    runs = []
+    for _ in range(800):
+        name, rate, size = programs[int(random.integers(20))]
+        first, ended = int(random.integers(41 - size)), float(random.uniform(0, 28 * DAY))
+        nodes = tuple(f"n{k:02}" for k in range(first, first + size))
+        bad = lemon is not None and first <= lemon < first + size and random.random() < 0.5
+        runs.append(JobRun(nodes, name, ended, bool(random.random() < rate or bad)))
+        if runs[-1].failed and random.random() < 0.5:
+            runs += [JobRun(nodes, name, ended + 600.0 * k, True) for k in range(4)]
+    return runs
+
+
+def test_a_lemon_is_found_and_nobody_else() -> None:
+    """Its neighbours share its failed jobs, and are not accused once it is out; most such nodes are found."""
+    found = [[lemon.node for lemon in lemons(history(seed, lemon=17))] for seed in range(8)]
+    assert {node for nodes in found for node in nodes} == {"n17"}
+    assert sum(map(bool, found)) >= 6
+
+
+def test_healthy_clusters_have_no_lemons() -> None:
+    """One in a hundred may, by the correction for many nodes; restarts of programs that fail do not count."""
+    assert [seed for seed in range(12) if lemons(history(seed))] == []
+
+
+def test_a_program_alone_accuses_no_node() -> None:
+    """Thirty failures of one program on one node, day after day, where others run well."""
+    runs = [JobRun(("n1",), "mine", day * DAY, True) for day in range(30)]
+    runs += [JobRun((f"n{k}",), "other", day * DAY, False) for k in range(20) for day in range(30)]
+    assert lemons(runs) == []
+
+
+def test_the_tail_of_a_poisson_distribution() -> None:
+    """Of mean 1 at least 1 is 1 - 1/e, at least 2 is 1 - 2/e; it falls, and is never 0."""
+    assert poisson_tail(1, 1.0) == pytest.approx(1 - np.exp(-1))
+    assert poisson_tail(2, 1.0) == pytest.approx(1 - 2 * np.exp(-1))
+    assert all(a > b > 0.0 for a, b in pairwise(poisson_tail(k, 2.5) for k in range(1, 40)))
