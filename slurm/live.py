@@ -117,6 +117,7 @@ class LiveSlurm:
     jobs: tuple[SlurmJob, ...]
     said: SlurmSnapshot  # of its nodes, partitions and reservations, which it calls as the cluster does
     base: Cluster  # the tree, nothing of it in use
+    unheld: tuple[str, ...] = ()  # reservations of ours that no job names any more; their nodes count as free
 
     @classmethod
     def of(cls, jobs: Sequence[SlurmJob], said: Sequence[Source], base: Cluster, now: float) -> LiveSlurm:
@@ -127,8 +128,21 @@ class LiveSlurm:
             for job in jobs
             if job.pending and job.begin is not None and job.reason not in INELIGIBLE
         )
-        parts = [part for source in said if (part := read_snapshot(source, names)) is not None]
-        return cls(now, tuple(jobs), replace(SlurmSnapshot.merged(parts), planned=starts, stated=now), base)
+        read = SlurmSnapshot.merged(part for source in said if (part := read_snapshot(source, names)) is not None)
+        used = {job.reservation for job in jobs}
+        over = [held for held in read.reservations or () if held.name.startswith(OURS) and held.name not in used]
+        let_go = {name for held in over for name in held.nodes}
+        read = replace(
+            read,
+            nodes=tuple(
+                replace(node, state=without_reservation(node.state)) if node.name in let_go else node
+                for node in read.nodes or ()
+            ),
+            reservations=tuple(held for held in read.reservations or () if held not in over),
+            planned=starts,
+            stated=now,
+        )
+        return cls(now, tuple(jobs), read, base, tuple(held.name for held in over))
 
     @cached_property
     def by_number(self) -> Mapping[str, SlurmJob]:

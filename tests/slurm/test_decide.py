@@ -168,6 +168,16 @@ def test_what_nobody_needs_any_more_is_cleared_away() -> None:
     assert (decision.forgotten, decision.unheld) == (("7",), ("arnold_2",))
 
 
+def test_nodes_of_a_reservation_that_is_over_are_free_at_once() -> None:
+    """It is deleted before the next plan is written; one of somebody else's still holds its nodes."""
+    row = "ReservationName={} StartTime=1799999000 EndTime=1900000000 Nodes=n[01-08] Users=ann State=ACTIVE\n"
+    states = dict.fromkeys(NODES, "IDLE+RESERVED")
+    decision = decided(looked(job(2), reservations=row.format("arnold_1"), states=states))
+    assert (decision.unheld, decision.states) == (("arnold_1",), {"2": "planned"})
+    other = decided(looked(job(2), reservations=row.format("ours"), states=states))
+    assert (other.unheld, other.states) == ((), {"2": "asked"})
+
+
 def test_a_node_that_a_job_took_since_is_not_planned() -> None:
     """Nodes are asked for first: what a job has counts before what a node says."""
     decision = decided(looked(running(9, "n0[1,2]"), job(count=8, comment="arnold: tp=2,dp=4,pp=2")))
