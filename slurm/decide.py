@@ -22,7 +22,6 @@ before.  An update is written in one order: reservation, order file, one call of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,15 +92,10 @@ def decide(
     if any((live.by_number[number].begin or inf) - live.now < NEARLY for number in waiting):
         # all of them at once, so that the next such look is far away
         queue.updates.append(Update(tuple(waiting), {"StartTime": at(live.now + WAIT)}, "waits for its plan"))
-    used = {job.reservation for job in live.jobs}
     return SlurmDecision(
         tuple(queue.updates),
         tuple(number for number in orders if number not in live.by_number),
-        tuple(
-            held.name
-            for held in live.said.reservations or ()
-            if re.fullmatch(rf"{OURS}\d+", held.name) and held.name not in used
-        ),
+        live.unheld,
         queue.states,
         queue.reasons,
         queue.plans,

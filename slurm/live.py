@@ -38,6 +38,7 @@ from topology.slurm_snapshot import (
 )
 
 OURS = "arnold_"  # With what names of reservations begin that hold the nodes of a plan; the job's number follows
+_OF_A_PLAN = re.compile(rf"{OURS}\d+")
 COLUMNS = {
     "number": "%i", "state": "%T", "reason": "%r", "partition": "%P", "features": "%f", "reservation": "%v",
     "limit": "%l", "count": "%D", "priority": "%Q", "submitted": "%V", "begin": "%S", "ends": "%e", "owner": "%u",
@@ -117,6 +118,7 @@ class LiveSlurm:
     jobs: tuple[SlurmJob, ...]
     said: SlurmSnapshot  # of its nodes, partitions and reservations, which it calls as the cluster does
     base: Cluster  # the tree, nothing of it in use
+    unheld: tuple[str, ...] = ()  # reservations of ours that no job names any more; their nodes count as free
 
     @classmethod
     def of(cls, jobs: Sequence[SlurmJob], said: Sequence[Source], base: Cluster, now: float) -> LiveSlurm:
@@ -127,8 +129,21 @@ class LiveSlurm:
             for job in jobs
             if job.pending and job.begin is not None and job.reason not in INELIGIBLE
         )
-        parts = [part for source in said if (part := read_snapshot(source, names)) is not None]
-        return cls(now, tuple(jobs), replace(SlurmSnapshot.merged(parts), planned=starts, stated=now), base)
+        read = SlurmSnapshot.merged(part for source in said if (part := read_snapshot(source, names)) is not None)
+        used = {job.reservation for job in jobs}
+        over = [held for held in read.reservations or () if _OF_A_PLAN.fullmatch(held.name) and held.name not in used]
+        let_go = {name for held in over for name in held.nodes}
+        read = replace(
+            read,
+            nodes=tuple(
+                replace(node, state=without_reservation(node.state)) if node.name in let_go else node
+                for node in read.nodes or ()
+            ),
+            reservations=tuple(held for held in read.reservations or () if held not in over),
+            planned=starts,
+            stated=now,
+        )
+        return cls(now, tuple(jobs), read, base, tuple(held.name for held in over))
 
     @cached_property
     def by_number(self) -> Mapping[str, SlurmJob]:

@@ -4,8 +4,9 @@ It keeps nothing of its own: killed anywhere, its successor goes on, and without
 Slurm starts it.  A lock beside the orders keeps a second daemon away.
 
 How often it looks: each look at a large Slurm costs a second of processor time, a question for its counters of jobs
-(``sdiag``) a hundredth.  So it asks that every two seconds, and looks when jobs came, started or ended; besides, when a
-look costs less than a hundredth of the time since the last one, or when the begin of a job that waits is near.
+(``sdiag``) a hundredth.  So it asks that every second, and looks when jobs came, started or ended, and again until
+their nodes are clear; besides, when a look costs less than a hundredth of the time since the last one, or when the
+begin of a job that waits is near.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from slurm.decide import NEARLY, RESERVED_FROM, Orders, SlurmDecision, Update, a
 from slurm.live import Eyes, LiveSlurm, clock_and_counts
 from topology.node_names import expand_hostlist
 
-POLL = 2.0  # seconds between two questions for the counters
+POLL = 1.0  # seconds between two questions for the counters
 SHARE = 0.01  # of a core that looks for no reason may take
 LEAST_REST, MOST_REST = 5.0, 300.0  # seconds between such looks
 LONGEST_BACK_OFF = 30.0  # seconds between questions to a controller that does not answer
@@ -85,8 +86,9 @@ class Service:
 
     def _rest(self, stop: Event, live: LiveSlurm, decision: SlurmDecision, *, counts: str, spent: float) -> None:
         """Wait until another look is due."""
-        if decision.updates:
-            stop.wait(POLL)  # what came of them
+        clearing = "asked" in decision.states.values() and any(job.state == "COMPLETING" for job in live.jobs)
+        if decision.updates or decision.unheld or clearing:
+            stop.wait(max(POLL, 4 * spent))  # what came of them
             return
         waiting = (live.by_number[number].begin for number, state in decision.states.items() if state == "asked")
         nearest = min((begin - live.now - NEARLY / 2 for begin in waiting if begin is not None), default=MOST_REST)

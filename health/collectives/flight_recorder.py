@@ -28,6 +28,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import takewhile
 from math import inf, prod
 from operator import itemgetter
@@ -149,15 +150,22 @@ def _groups(config: Row) -> dict[GroupKey, str]:
         if not isinstance(info, dict):
             raise BadRow(f"the group {name!r:.60} is not an object")
         ranks: Any = info.get("ranks")
-        if isinstance(ranks, str) and len(ranks) < 2**22:
-            try:
-                ranks = ast.literal_eval(ranks if ranks.lstrip().startswith("[") else f"[{ranks}]")
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                ranks = None
-        if not isinstance(ranks, list) or not ranks or not all(type(r) is int and 0 <= r < 2**31 for r in ranks):
+        listed_ranks = _ranks(ranks if isinstance(ranks, str) else str(ranks))
+        if not listed_ranks:
             raise BadRow(f"the ranks of the group {name!r:.60} are not a list of numbers")
-        groups[GroupKey(name, tuple(ranks))] = str(info.get("desc", ""))
+        groups[GroupKey(name, listed_ranks)] = str(info.get("desc", ""))
     return groups
+
+
+@lru_cache(maxsize=4096)
+def _ranks(text: str) -> tuple[int, ...]:
+    """Return the ranks in a text, the same ones for the dump of each rank of a large group; empty = it is no list."""
+    try:
+        ranks = ast.literal_eval(text if text.lstrip().startswith("[") else f"[{text}]") if len(text) < 2**22 else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        ranks = None
+    whole = isinstance(ranks, list) and all(type(r) is int and 0 <= r < 2**31 for r in ranks)
+    return tuple(ranks or ()) if whole else ()
 
 
 class _Entries:
@@ -449,7 +457,10 @@ class _Job:
         titles = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
         ranks = {*self._dumps, *(rank for key in titles for rank in key.ranks)}
         if any(key.name and not key.ranks for key in titles):
-            ranks.update(range(max(ranks)))  # ranks are counted from 0
+            # ranks are counted from 0, and those beyond the last dump are seen by groups that had more members
+            ranks = {*range(max(ranks) + 1)}
+            silent = max(map(self._lacking, dumps.values())) - len(ranks - dumps.keys())
+            ranks.update(range(len(ranks), len(ranks) + silent))
         groups: dict[GroupKey, str] = {}
         for key, desc in titles.items():
             if not key.name:
@@ -489,12 +500,22 @@ class _Job:
         # who took part in what others have completed, and does not know that it is over, stands there
         for key in self._groups:
             reached = self._reached(key)
+            over = max((done for done, _ in reached.values()), default=-1)
             for rank, (done, _) in reached.items():
-                over = max((other for member, (other, _) in reached.items() if member != rank), default=-1)
                 mine = dumps[rank].collectives.get(key, [])
                 held = [e.order for e in mine if done < e.seq <= over and _OF_ALL.fullmatch(e.op)]
                 if held and self._sees(rank, mine) and held[-1] >= min(self._fronts[rank]):
                     self._fronts[rank] = frozenset(held[-1:])
+
+    def _lacking(self, dump: Dump) -> int:
+        """Return how many members of the group that a rank made last have no dump, as the recorder of gloo keeps its
+        size: of one in which something is over, as more came after it, so that all were there once.
+        """
+        size = max((len(key.ranks) for key in dump.groups if not key.name), default=0)
+        newest = max((key for key in dump.collectives if key.name.isdecimal()), key=lambda k: int(k.name), default=None)
+        if newest is None or len(dump.collectives[newest]) < 2:
+            return 0
+        return size - sum(newest in other.collectives for other in self._dumps.values())
 
     def _front(self, rank: int, dump: Dump) -> frozenset[int]:
         """Return where a rank stands: the first of all operations that it has not completed, of any group; and

@@ -198,15 +198,19 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
     # places of stalls, and of members that stand nowhere -1 - member
     waiting: nx.DiGraph[int] = nx.DiGraph()
     waiting.add_nodes_from((*range(len(stalls)), *(-1 - member for member in idle)))
+    standing: dict[int, list[int]] = defaultdict(list)
+    for i, stall in enumerate(stalls):
+        for member in stall.standing:
+            standing[member].append(i)
     for i, stall in enumerate(stalls):
         held_up = stall.absent | stall.behind
-        waiting.add_edges_from((i, j) for j, other in enumerate(stalls) if j != i and held_up & other.standing)
+        waiting.add_edges_from((i, j) for member in held_up for j in standing.get(member, ()) if j != i)
         waiting.add_edges_from((i, -1 - member) for member in held_up & idle)
     for members in snapshot.unrecorded:
         for member in members & idle:
             others = members - {member}
             waiting.add_edges_from((-1 - member, -1 - other) for other in others & (idle | snapshot.unseen))
-            waiting.add_edges_from((-1 - member, j) for j, other in enumerate(stalls) if others & other.standing)
+            waiting.add_edges_from((-1 - member, j) for other in others for j in standing.get(other, ()))
     found: list[tuple[RootKind, frozenset[int], set[int]]] = []
     blamed: set[int] = set()
     for circle in sorted(nx.strongly_connected_components(waiting), key=max):

@@ -20,6 +20,7 @@ from health.collectives.diagnosis import ORDER, Certainty
 
 LEVELS: tuple[Certainty, ...] = tuple(sorted(ORDER, key=lambda level: ORDER[level]))
 """From the surest on."""
+HARDWARE = {"gpu-error", "nvswitch", "node-failure"}  # Kinds of clues that are about a device
 MOST_LINES = 20  # Lines of a file that a clue names
 
 
@@ -212,8 +213,8 @@ class Suspect(JsonRecord):
 def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
     """Return one suspect for all clues that can be of one, the surest first.
 
-    Clues of two forms of files that agree are a step surer than either.  What speaks for a suspect takes it a step back
-    where it is not certain: a test that passes does not unsay what was seen.
+    Hardware that failed, and a process there that did, are a step surer together than either.  What speaks for a
+    suspect takes it a step back where it is not certain: a test that passes does not unsay what was seen.
     """
     groups: list[list[Clue]] = []
     placed = [case.placed(clue) for clue in clues]
@@ -232,7 +233,8 @@ def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
         )
         whole = Clue("", "possible", "", "", (), node, rank, gpu)
         against = [clue for clue in placed if clue.clears and _of_one(clue, whole)]
-        step = ORDER[group[0].sure] - (len({clue.file for clue in group}) > 1 and len({c.kind for c in group}) > 1)
+        kinds = {clue.kind for clue in group}
+        step = ORDER[group[0].sure] - bool(kinds & HARDWARE and kinds - HARDWARE)
         step += bool(against) and step > 0
         sure = LEVELS[min(max(step, 0), len(LEVELS) - 1)]
         why, contradicts = (

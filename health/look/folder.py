@@ -155,7 +155,7 @@ def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict
     """Read a file as text of all forms that it holds, and put it to the recordings where it is one."""
     if not path.is_file():
         return LookedAt(name, "no file", read=False), {}
-    if path.suffix.lower() == ".md" or path.stem.lower() in ("readme", "license", "notice"):
+    if path.suffix.lower() == ".md" or path.name.upper() in ("README", "LICENSE", "NOTICE", "README.TXT"):
         return LookedAt(name, "documentation", read=False), {}
     try:
         with opened(path) as (_, raw):

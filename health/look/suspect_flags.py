@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from health.look.evidence import Suspect
+from health.look.evidence import HARDWARE, Suspect
 from topology.flags import FAULTY, WARNING, FlagKind, NodeFlag
 
 SOURCE = "look"
 HOLD = timedelta(hours=24)  # How long a flag holds that is not of hardware
-HARDWARE = {"gpu-error", "nvswitch", "node-failure"}
 SLOW = {"slow", "slow-link", "slow-node", "metrics-straggler", "throttled"}
 MOST = 10.0  # Largest slowdown that is written: beyond it a node is as good as out
 

@@ -232,6 +232,7 @@ def with_nodes(share: LinkShare | None, nodes: Mapping[tuple[int, int], str]) ->
 
 MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
 CORRELATED = 0.9  # Correlation of forward and backward time per microbatch from which on sequence lengths are the cause
+FEWEST_MICROBATCHES = 4  # Of fewer it is not known whether their lengths are uneven
 PAUSE = 1.5  # A forward pass of this many times its usual length has had a pause
 STILL = 1e-12  # Relative variance below which times do not vary
 SLOWEST = 0.03  # Share of workers, rounded up, that M_W asks about
@@ -258,7 +259,8 @@ def with_cause(analysis: Analysis, replayed: Replayed, slowest: Share) -> Analys
         return because("last-stage", f"M_S is {analysis.m_s:.3f}: the last pipeline stage explains most of the loss")
     numbers = _found(analysis)
     correlation = forward_backward_correlation(replayed)
-    if correlation >= CORRELATED:
+    microbatches = {operation.microbatch for operation in replayed.trace.operations if operation.optype == FORWARD}
+    if correlation >= CORRELATED and len(microbatches) >= FEWEST_MICROBATCHES:
         return because(
             "sequence-length",
             f"{numbers}; forward and backward time of a microbatch go together (correlation {correlation:.2f}), "

@@ -168,6 +168,16 @@ def test_what_nobody_needs_any_more_is_cleared_away() -> None:
     assert (decision.forgotten, decision.unheld) == (("7",), ("arnold_2",))
 
 
+def test_nodes_of_a_reservation_that_is_over_are_free_at_once() -> None:
+    """It is deleted before the next plan is written; one of somebody else's still holds its nodes."""
+    row = "ReservationName={} StartTime=1799999000 EndTime=1900000000 Nodes=n[01-08] Users=ann State=ACTIVE\n"
+    states = dict.fromkeys(NODES, "IDLE+RESERVED")
+    decision = decided(looked(job(2), reservations=row.format("arnold_1"), states=states))
+    assert (decision.unheld, decision.states) == (("arnold_1",), {"2": "planned"})
+    other = decided(looked(job(2), reservations=row.format("ours"), states=states))
+    assert (other.unheld, other.states) == ((), {"2": "asked"})
+
+
 def test_a_node_that_a_job_took_since_is_not_planned() -> None:
     """Nodes are asked for first: what a job has counts before what a node says."""
     decision = decided(looked(running(9, "n0[1,2]"), job(count=8, comment="arnold: tp=2,dp=4,pp=2")))
@@ -181,3 +191,13 @@ def test_a_job_too_large_for_the_cluster_is_in_nobodys_way() -> None:
     decision = decided(looked(large, job(2)))
     assert decision.states == {"1": "asked", "2": "planned"}
     assert "could have 8 if all were free" in decision.reasons["1"]
+
+
+def test_the_reservation_of_suspects_is_not_a_plans() -> None:
+    """It begins with our name, and no job's number follows: it stays, and its nodes stay reserved."""
+    held = "ReservationName=arnold_suspect StartTime={start} EndTime={end} Nodes=n01 Users=root State=ACTIVE\n"
+    live = looked(job(), states={"n01": "RESERVED"}, reservations=held.format(start=int(NOW) - 9, end=int(NOW) + 9_000))
+    decision = decided(live)
+    assert decision.unheld == ()
+    assert [name.name for name in live.said.reservations or ()] == ["arnold_suspect"]
+    assert all("n01" not in update.nodes for update in decision.updates)

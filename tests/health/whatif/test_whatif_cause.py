@@ -26,6 +26,13 @@ INNOCENT = [
 """Jobs that no node slows, and the cause that must be found."""
 
 
+@pytest.mark.parametrize(("microbatches", "cause"), [(1, "unknown"), (3, "unknown"), (4, "sequence-length")])
+def test_few_microbatches_are_not_uneven(microbatches: int, cause: str) -> None:
+    """The same uneven work: of fewer than four microbatches a step nothing is said of their lengths."""
+    recipe = Recipe(pp=1, dp=8, uneven=0.4, microbatches=microbatches, steps=20, seed=3)
+    assert analyse(prepare(make_trace(recipe))).cause == cause
+
+
 @pytest.mark.parametrize(("recipe", "cause"), INNOCENT, ids=[cause for _, cause in INNOCENT])
 def test_no_node_is_blamed_for_what_it_did_not_do(recipe: Recipe, cause: str) -> None:
     """Each cause is recognised, none of these flags anybody, and each but `none` says what would help instead."""
