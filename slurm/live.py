@@ -38,6 +38,7 @@ from topology.slurm_snapshot import (
 )
 
 OURS = "arnold_"  # With what names of reservations begin that hold the nodes of a plan; the job's number follows
+_OF_A_PLAN = re.compile(rf"{OURS}\d+")
 COLUMNS = {
     "number": "%i", "state": "%T", "reason": "%r", "partition": "%P", "features": "%f", "reservation": "%v",
     "limit": "%l", "count": "%D", "priority": "%Q", "submitted": "%V", "begin": "%S", "ends": "%e", "owner": "%u",
@@ -130,7 +131,7 @@ class LiveSlurm:
         )
         read = SlurmSnapshot.merged(part for source in said if (part := read_snapshot(source, names)) is not None)
         used = {job.reservation for job in jobs}
-        over = [held for held in read.reservations or () if held.name.startswith(OURS) and held.name not in used]
+        over = [held for held in read.reservations or () if _OF_A_PLAN.fullmatch(held.name) and held.name not in used]
         let_go = {name for held in over for name in held.nodes}
         read = replace(
             read,

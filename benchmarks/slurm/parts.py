@@ -16,7 +16,7 @@ def add_slurm(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--root", help="chroot of the Slurm, of ARNOLD_SLURM_ROOTS (default: the newest Slurm here)")
     command.add_argument("--seed", type=int, default=1, help="of the busy nodes")
     command.add_argument("--shapes", type=int, default=20, help="of the table, the first (default all 20)")
-    command.add_argument("--seconds", type=float, default=300.0, help="of the idle daemon (default 300)")
+    command.add_argument("--seconds", type=float, default=600.0, help="of the idle daemon (default 600)")
     command.add_argument("--rounds", type=int, default=10, help="jobs that wait for room, of serve (default 10)")
     command.add_argument("--states", type=int, default=100, help="of rules (default 100)")
 

@@ -438,15 +438,17 @@ def decide_preempting(context: Context, gang: Gang, plan: GangPlan, *, waits: bo
 
     When the gang, or one of its nodes, is not what it was, nobody has been evicted, and all have their nodes again.
     """
-    progress = PlanProgress(gang, plan)
-    if not gang.complete or progress.strangers or _why_outdated(context, progress) or progress.started:
+    progress, late = PlanProgress(gang, plan), plan.expired(context.now)
+    if late or not gang.complete or progress.strangers or _why_outdated(context, progress) or progress.started:
         context.give_back(plan, PlanPhase.QUEUED, "GangChanged", "it is not what it was: nobody is stopped for it")
     elif not waits:
         if why := context.unfit_ranks(progress).why:
             context.give_back(plan, PlanPhase.QUEUED, "NodeLost", f"{why}; planned anew")
             return
         new = plan.with_condition("Planned", True, PREEMPTING, plan.message, context.now)
-        context.do(act.Write(new.replace(phase=PlanPhase.PLANNED)))
+        context.do(act.Write(new.replace(phase=PlanPhase.PLANNED, expires=None)))
+    elif plan.expires is not None:
+        context.decision.wake_by(plan.expires)
 
 
 def _makes_room(plan: GangPlan) -> str:

@@ -192,7 +192,7 @@ class Outlooks:
                 await shared.writer.preempts(key, now)
                 message = f"has its nodes as soon as others have left them, which are stopped for it: {told}"
                 plan = answer.plan.replace(phase=PlanPhase.QUEUED, reason=PREEMPTING, message=message)
-                plan = plan.replace(victims=tuple(map(str, victims)), expires=None)
+                plan = plan.replace(victims=tuple(map(str, victims)), expires=now + shared.terms.bind)
                 plan = plan.with_condition("Planned", False, PREEMPTING, message, now)
                 stored = await shared.writer.write(plan)
         shared.metrics.preemptions.inc()

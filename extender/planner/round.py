@@ -36,10 +36,12 @@ class PlanningRound:
 
     def next(self, state: ClusterCache, now: datetime) -> Question | None:
         """Return what to ask next; ``None`` = the round is over."""
+        if any(plan.preempting and not plan.holding for plan in state.plans.values()):
+            return None  # for a moment: those behind it would have the free nodes that it is to have besides
         waiting: dict[GangKey, QueuedJob] = {}
         for key in state.gang_keys if self._keys is None else self._keys:
             gang, plan = state.gang(key), state.plans.get(key)
-            resting = plan is not None and (plan.holding or plan.preempting or plan.resting(now))
+            resting = plan is not None and (plan.holding or plan.resting(now))
             if gang is not None and not gang.over and gang.complete and not resting:
                 waiting[key] = waiting_gang(state, gang)
         cluster = FleetState(state, now, self._usable)

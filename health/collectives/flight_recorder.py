@@ -457,7 +457,10 @@ class _Job:
         titles = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
         ranks = {*self._dumps, *(rank for key in titles for rank in key.ranks)}
         if any(key.name and not key.ranks for key in titles):
-            ranks.update(range(max(ranks)))  # ranks are counted from 0
+            # ranks are counted from 0, and those beyond the last dump are seen by groups that had more members
+            ranks = {*range(max(ranks) + 1)}
+            silent = max(map(self._lacking, dumps.values())) - len(ranks - dumps.keys())
+            ranks.update(range(len(ranks), len(ranks) + silent))
         groups: dict[GroupKey, str] = {}
         for key, desc in titles.items():
             if not key.name:
@@ -503,6 +506,16 @@ class _Job:
                 held = [e.order for e in mine if done < e.seq <= over and _OF_ALL.fullmatch(e.op)]
                 if held and self._sees(rank, mine) and held[-1] >= min(self._fronts[rank]):
                     self._fronts[rank] = frozenset(held[-1:])
+
+    def _lacking(self, dump: Dump) -> int:
+        """Return how many members of the group that a rank made last have no dump, as the recorder of gloo keeps its
+        size: of one in which something is over, as more came after it, so that all were there once.
+        """
+        size = max((len(key.ranks) for key in dump.groups if not key.name), default=0)
+        newest = max((key for key in dump.collectives if key.name.isdecimal()), key=lambda k: int(k.name), default=None)
+        if newest is None or len(dump.collectives[newest]) < 2:
+            return 0
+        return size - sum(newest in other.collectives for other in self._dumps.values())
 
     def _front(self, rank: int, dump: Dump) -> frozenset[int]:
         """Return where a rank stands: the first of all operations that it has not completed, of any group; and

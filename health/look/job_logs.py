@@ -34,6 +34,7 @@ _ABSENT = re.compile(
 """What PyTorch itself says of ranks that did not come: TORCH_NCCL_DESYNC_DEBUG, and barriers of gloo."""
 SAME_SIZE = {"ALLREDUCE", "ALLREDUCE_COALESCED", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"}
 """Collectives in which all ranks give the same size."""
+SENDS = {"SEND", "RECV", "COALESCED"}
 WORLD = {"0", "default_pg", "default", "WORLD", "world"}  # Names of the group of all ranks
 FEWEST_VOICES = 3  # Ranks that must speak before the silence of another says anything
 MOST_ABSENT = 4  # Ranks that one line names and that are suspected for it
@@ -111,6 +112,9 @@ def read_watchdog(text: TextFile) -> Iterator[object]:
 def judge_watchdog(facts: Sequence[object], case: Whereabouts) -> Iterator[object]:
     """Yield clues against ranks that are behind, in each group by itself; else what to collect."""
     said = [fact for fact in facts if isinstance(fact, Standing)]
+    # sends are counted by pairs of ranks: their numbers differ in a job that is well
+    sends = {(one.rank, one.at) for one in said if one.op in SENDS}
+    said = [one for one in said if one.op not in SENDS and (one.rank, one.at) not in sends]
     # a line without a group is of the group in which the same rank waits in the same number, or of all ranks where
     # another rank waits there in the same call
     named = {(one.rank, one.at): one.group for one in said if one.group and one.at is not None}

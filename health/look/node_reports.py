@@ -23,7 +23,7 @@ BROKEN_GPU = re.compile(
 
 _HOST = re.compile(
     r"^(?:<\d+>\d* ?)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\d[T ][\d:]{8}\S*) (?P<syslog>[\w.-]+) kernel"
-    r"|^(?P<pdsh>[a-zA-Z][\w.-]*): (?=[\[<A-Z\d])"
+    r"|^(?!kern|NVRM|nvidia|dmesg|[Ww]arn|[Ee]rr|[Ii]nfo|S?Xid)(?P<pdsh>[a-zA-Z][\w.-]*): (?=[\[<A-Z\d])"
 )
 _XID = re.compile(
     r"NVRM: (?:GPU at )?Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<number>\d+)(?P<words>.*)"

@@ -191,3 +191,13 @@ def test_a_job_too_large_for_the_cluster_is_in_nobodys_way() -> None:
     decision = decided(looked(large, job(2)))
     assert decision.states == {"1": "asked", "2": "planned"}
     assert "could have 8 if all were free" in decision.reasons["1"]
+
+
+def test_the_reservation_of_suspects_is_not_a_plans() -> None:
+    """It begins with our name, and no job's number follows: it stays, and its nodes stay reserved."""
+    held = "ReservationName=arnold_suspect StartTime={start} EndTime={end} Nodes=n01 Users=root State=ACTIVE\n"
+    live = looked(job(), states={"n01": "RESERVED"}, reservations=held.format(start=int(NOW) - 9, end=int(NOW) + 9_000))
+    decision = decided(live)
+    assert decision.unheld == ()
+    assert [name.name for name in live.said.reservations or ()] == ["arnold_suspect"]
+    assert all("n01" not in update.nodes for update in decision.updates)

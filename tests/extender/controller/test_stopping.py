@@ -6,6 +6,7 @@ import pytest
 
 from extender.controller.actions import Evict, Write
 from extender.controller.decide import decide
+from extender.planner.round import PlanningRound
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key, node
@@ -131,11 +132,24 @@ def test_nodes_go_from_one_gang_to_the_other_and_to_no_third() -> None:
     assert (world.phase("p"), {*world.plan("p").nodes}, world.plan("p").victims) == (PlanPhase.RELEASED, nodes, ())
 
 
+def test_those_behind_it_wait_until_it_has_its_nodes() -> None:
+    """Gang q would fit, on nodes that the gang before it may be about to get besides those of its victims."""
+    world, _ = preempting()
+    world.gang("q", 2, owner=("Job", "q"))
+    assert PlanningRound().next(world.state, world.now) is None
+    for name in ("g", "p"):
+        step(world, name)
+    assert world.phase("p") is PlanPhase.PLANNED
+    world.settle()
+    assert world.phase("q") is PlanPhase.RELEASED
+    assert {*world.plan("q").nodes}.isdisjoint(world.plan("p").nodes)
+
+
 @pytest.mark.parametrize("given_back", [False, True])
-@pytest.mark.parametrize("trouble", ["gone", "changed", "node lost"])
+@pytest.mark.parametrize("trouble", ["gone", "changed", "node lost", "too late"])
 def test_nobody_is_stopped_for_a_gang_that_cannot_come(trouble: str, *, given_back: bool) -> None:
-    """Before anybody was evicted the gang goes, asks otherwise, or a node of the two is lost: the victim has its nodes
-    as before.
+    """Before anybody was evicted the gang goes, asks otherwise, a node of the two is lost, or it takes too long: the
+    victim has its nodes as before.
     """
     world, _ = preempting()
     nodes = world.plan("g").nodes
@@ -145,6 +159,8 @@ def test_nobody_is_stopped_for_a_gang_that_cannot_come(trouble: str, *, given_ba
         world.delete("p-0", "p-1")
     elif trouble == "changed":
         world.recreate("p-0")
+    elif trouble == "too late":
+        world.write(world.plan("p").replace(expires=world.now))
     else:
         world.state.put_node(node(str(nodes[0]), unschedulable=True))
     for name in ("p", "g", "p", "g"):

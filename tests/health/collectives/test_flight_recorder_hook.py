@@ -315,6 +315,24 @@ def test_dumps_of_half_a_job_accuse_nobody() -> None:
 # --- what waits, and what is over, by ProcessGroupNCCL without events -------------------------------------------------
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_last_rank_is_missed_by_the_group_that_was_made_last(rounds: int) -> None:
+    """Rank 2's group {2, 3} had two members, and rank 3 has no dump: it died, once more than one
+    collective shows that it was there; before that nobody knows whether it is a rank.
+    """
+    recorders = job([0, 0, 0], backend="gloo")
+    for recorder in recorders:
+        for _ in range(rounds):
+            recorder.collective("2" if recorder.rank == 2 else "1")
+        if recorder.rank != 2:
+            recorder.collective("0")
+    config = {"": {"name": "", "desc": "", "ranks": "[0, 1]"}}
+    found = diagnose_snapshot(*read_flight_recorder([recorder.source(pg_config=config) for recorder in recorders]))
+    assert (3 in {member.rank for member in found.members}) == (rounds > 1)
+    if rounds > 1:
+        assert (found.cause, named(found)) == ("no-record", [(3, "likely")])
+
+
 @pytest.mark.skipif("ARNOLD_DATA" not in os.environ, reason="ARNOLD_DATA is not set: the public dumps are not here")
 @pytest.mark.parametrize("folder", ["gpu_error_2nd", "lock_gil_1st"])
 def test_the_faults_that_nvidia_injected(folder: str) -> None:

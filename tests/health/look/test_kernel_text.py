@@ -29,3 +29,16 @@ def test_an_xid_of_a_program_names_nobody(tmp_path: Path, number: int) -> None:
     found = look_at_folder(str(tmp_path))
     assert found.suspects == ()
     assert f"Xid {number}" in found.files[0].note
+
+
+@pytest.mark.parametrize(
+    "before", ["", "kernel: ", "kern  :warn  : 2025-01-21T04:41:44,285060+00:00 ", "[ 9.1] ", "Info: "]
+)
+def test_no_word_of_the_log_is_a_node(tmp_path: Path, before: str) -> None:
+    """What stands before an error names a node only where syslog or pdsh put it."""
+    line = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1\n"
+    switch = "nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n"
+    (tmp_path / "pasted.txt").write_text(f"{before}{line}{before}{switch}")
+    assert {suspect.node for suspect in look_at_folder(str(tmp_path)).suspects} == {None}
+    (tmp_path / "pasted.txt").write_text(f"gpu7: [ 9.1] {line}")
+    assert {suspect.node for suspect in look_at_folder(str(tmp_path)).suspects} == {"gpu7"}

@@ -85,3 +85,11 @@ def test_who_calls_another_operation_is_the_programs(look: Looking) -> None:
     """One of four gathers where the others reduce: the program is wrong, and no node."""
     found = look(job="".join(timeout(rank, 42, op="ALLGATHER" if rank == 3 else "ALLREDUCE") for rank in range(4)))
     assert [(suspect.rank, suspect.kind) for suspect in found.suspects] == [(3, "program-other-operation")]
+
+
+def test_sends_are_not_compared(look: Looking) -> None:
+    """A rank of a pipeline waits in its send 7, others in receives 42 of theirs: each pair counts on its own."""
+    found = look(
+        job="".join(timeout(rank, 7 if rank == 2 else 42, op="SEND" if rank == 2 else "RECV") for rank in range(4))
+    )
+    assert found.suspects == ()
