@@ -16,6 +16,7 @@ import click
 
 from arnold.commands.command_table import CommandRow, LazyGroup, command_row
 from arnold.console.output import answer, emit_json
+from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import (
@@ -164,7 +165,6 @@ def record(
     without --cluster more than four nodes out of use, is refused unless --yes is given.
     """
     from arnold.documents.store_answers import print_recorded
-    from arnold.options.cluster_options import ClusterFiles
     from health.flags.flag_store import Recorded
     from health.flags.imports import without_ours
     from health.flags.rules import read_rules
@@ -285,7 +285,7 @@ Examples:
 @at_option
 @file_option("--output", written=True, help="File to write the flags to as well, for --flags of other commands.")
 @click.option("--capacity", is_flag=True, help="Show what the flags cost: nodes and GPUs, by source and age.")
-@file_option("--cluster", help=CLUSTER_HELP)
+@file_option("--cluster", help=CLUSTER_HELP, needs=("--capacity",))
 def show(*, as_json: bool, store: str, at: str | None, output: str | None, capacity: bool, cluster: str | None) -> None:
     """Show the nodes that are flagged, now or at a time, with source, end and reason."""
     from arnold.documents.store_answers import (
@@ -296,7 +296,6 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None, capac
         minute,
         print_held_flags,
     )
-    from arnold.options.cluster_options import ClusterFiles
     from health.flags.flag_store import track_of
     from health.flags.rules import rules_of
     from topology.flag_sources import open_log

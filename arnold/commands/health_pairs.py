@@ -81,15 +81,15 @@ Examples:
 
 
 @click.command("read", cls=JsonCommand, document="arnold.documents.look_answers:PairsDocument", epilog=READ_EXAMPLES)
-@click.argument("measured", type=FILE, metavar="FILE")
+@click.argument("measured", type=FILE, metavar="RESULTS")
 @cluster_options
 @html_option
 @takes(files=ClusterFiles)
 def read(*, as_json: bool, html: str | None, measured: str, files: ClusterFiles) -> int:
     """Name the node, link or part of the network that makes pairs slow, by group testing with noise.
 
-    FILE is a CSV with the columns node_a, node_b and busbw_gbs, the bus bandwidth that all_reduce_perf prints for the
-    pair, 0 where it failed. Exits 1 where somebody is suspected, 0 where nobody is.
+    RESULTS is a CSV with the columns node_a, node_b and busbw_gbs, the bus bandwidth that all_reduce_perf prints for
+    the pair, 0 where it failed. Exits 1 where somebody is suspected, 0 where nobody is.
     """
     from arnold.documents.look_answers import pairs_document, print_pairs
     from health.pairs.group_testing import findings_of

@@ -161,6 +161,7 @@ ON_SNAPSHOT = {
     "health pairs plan": "",
     "health pairs read": "pairs.csv",
     "flags record": "--store store.db --yes",
+    "flags show": "--store store.db --capacity",
     "simulate": "--trace jobs.csv",
     "report": "--trace sacct.txt",
     "capacity spares": "--nodes 4 --failure-domain rack --draws 10 --runs 2 --days 10",

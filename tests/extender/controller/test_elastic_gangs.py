@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.objects import decode_owner
 from extender.plans.gang_plan import PlanPhase, decode_plan, encode_plan
 from extender.verbs import planned_node
+from tests.case_counts import examples
 from tests.extender.controller.world import World
 from tests.extender.things import SPACE, Json, key, pod_json, uid
 
@@ -489,7 +490,7 @@ def on_nodes(world: World) -> dict[str, str]:
     return {name: pod["spec"]["nodeName"] for name, pod in world.pods.items() if pod["spec"].get("nodeName")}
 
 
-@settings(max_examples=30)
+@examples(600, deadline=None)
 @given(data=st.data())
 def test_whatever_happens_in_between_nodes_promised_are_nodes_needed(data: st.DataObject) -> None:
     """The number changes, pods are made, remade and deleted, some are bound, and the plan is lost, in any order: once
