@@ -48,8 +48,8 @@ class NodeTest(NamedTuple):
 def read_pair_list(text: TextFile) -> Iterator[object]:
     """Yield each pair of a list."""
     for line in text.lines:
-        if (found := _PAIR.match(line.text)) and found[1] != found[2]:
-            yield MeasuredPair(Pair(found[1], found[2], float(found[3])), text.name, line.number, "pairs")
+        if (match := _PAIR.match(line.text)) and match[1] != match[2]:
+            yield MeasuredPair(Pair(match[1], match[2], float(match[3])), text.name, line.number, "pairs")
 
 
 def read_nccl_tests(text: TextFile) -> Iterator[object]:
@@ -78,10 +78,10 @@ def read_nccl_tests(text: TextFile) -> Iterator[object]:
         if _BEGINS.match(line.text) and last is not None:
             yield from table()
             hosts, ranks, column, last = {}, 0, None, None
-        if found := _TEST.search(line.text):
-            test = found[1]
-        elif found := _HOST.search(line.text):
-            hosts[found[2]] = None
+        if match := _TEST.search(line.text):
+            test = match[1]
+        elif match := _HOST.search(line.text):
+            hosts[match[2]] = None
             ranks += 1
         elif line.text.lstrip().startswith("#") and "busbw" in words:
             column = words[1:].index("busbw") if words[0] == "#" else words.index("busbw")

@@ -45,10 +45,10 @@ class Slowest(NamedTuple):
 def read_megatron_stragglers(text: TextFile) -> Iterator[object]:
     """Yield the extremes of each interval."""
     for line in text.lines:
-        if found := _ETPT.search(line.text):
-            yield ThroughputReport(float(found[1]), int(found[2]), float(found[3]), text.name, line.number)
-        elif found := _BOTTOM.search(line.text):
-            yield Slowest(tuple(sorted((float(value), int(rank)) for value, rank in _VALUE.findall(found[1]))))
+        if match := _ETPT.search(line.text):
+            yield ThroughputReport(float(match[1]), int(match[2]), float(match[3]), text.name, line.number)
+        elif match := _BOTTOM.search(line.text):
+            yield Slowest(tuple(sorted((float(value), int(rank)) for value, rank in _VALUE.findall(match[1]))))
 
 
 def judge_megatron_stragglers(facts: Sequence[object], _: Whereabouts) -> Iterator[object]:
@@ -114,10 +114,10 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
                         node or None,
                         int(rank),
                     )
-        elif found := _SCORE.search(line.text):
-            scores.append((float(found[3]), int(found[1]), found[2], line))
-        elif found := _SAID.search(line.text):
-            for rank in re.findall(r"\d+", found[1] or found[2]):
+        elif match := _SCORE.search(line.text):
+            scores.append((float(match[3]), int(match[1]), match[2], line))
+        elif match := _SAID.search(line.text):
+            for rank in re.findall(r"\d+", match[1] or match[2]):
                 yield Clue(
                     "slow",
                     "likely",
@@ -126,10 +126,10 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
                     (line.number,),
                     rank=int(rank),
                 )
-        elif found := _RANK_TIME.search(line.text):
-            sections[section][int(found[1])].append((float(found[2]), line))
-        elif found := _SECTION.match(line.text):
-            section = found[1]
+        elif match := _RANK_TIME.search(line.text):
+            sections[section][int(match[1])].append((float(match[2]), line))
+        elif match := _SECTION.match(line.text):
+            section = match[1]
     lowest = sorted(
         {rank: (score, rank, node, line) for score, rank, node, line in sorted(scores, key=lambda s: -s[0])}.values(),
         key=lambda s: s[0],
@@ -192,28 +192,28 @@ def read_endings(text: TextFile) -> Iterator[object]:
             yield Seen(int(spoken[1]))
         if "Root Cause" in line.text:
             in_root, first = True, {}
-        elif in_root and (found := _FIELD.search(line.text)):
-            first[found[1]] = (found[2], line)
-            if found[1] == "exitcode":
+        elif in_root and (match := _FIELD.search(line.text)):
+            first[match[1]] = (match[2], line)
+            if match[1] == "exitcode":
                 in_root = False
                 yield from _of_torchrun(first, text.name)
-        elif found := _MPI.search(line.text):
-            if int(found[3]) in KILLED:
-                says = f"was {KILLED[int(found[3])]}, the first that mpirun noticed"
+        elif match := _MPI.search(line.text):
+            if int(match[3]) in KILLED:
+                says = f"was {KILLED[int(match[3])]}, the first that mpirun noticed"
                 yield Clue(
-                    "process-died", "likely", says, text.name, (line.number,), found[2].rstrip("."), int(found[1])
+                    "process-died", "likely", says, text.name, (line.number,), match[2].rstrip("."), int(match[1])
                 )
-        elif found := _NODE_FAILED.search(line.text):
+        elif match := _NODE_FAILED.search(line.text):
             says = "Slurm says that the node failed"
-            yield Clue("node-failure", "certain", says, text.name, (line.number,), found[1] or found[2])
-        elif found := _OOM.search(line.text):
-            says = f"task {found[2]} ran out of the host's memory"
-            yield Clue("program-out-of-memory", "likely", says, text.name, (line.number,), found[1])
-        elif found := _RAISED.search(line.text):
-            if BROKEN_GPU.search(found[3]):
-                yield Clue("gpu-error", "likely", found[3][:120], text.name, (line.number,), rank=int(found[1]))
-            elif not _OF_OTHERS.search(found[2] + found[3]):
-                yield Raised(int(found[1]), f"{found[2]}: {found[3][:100]}", text.name, line.number)
+            yield Clue("node-failure", "certain", says, text.name, (line.number,), match[1] or match[2])
+        elif match := _OOM.search(line.text):
+            says = f"task {match[2]} ran out of the host's memory"
+            yield Clue("program-out-of-memory", "likely", says, text.name, (line.number,), match[1])
+        elif match := _RAISED.search(line.text):
+            if BROKEN_GPU.search(match[3]):
+                yield Clue("gpu-error", "likely", match[3][:120], text.name, (line.number,), rank=int(match[1]))
+            elif not _OF_OTHERS.search(match[2] + match[3]):
+                yield Raised(int(match[1]), f"{match[2]}: {match[3][:100]}", text.name, line.number)
 
 
 def _of_torchrun(fields: dict[str, tuple[str, Line]], file: str) -> Iterator[object]:

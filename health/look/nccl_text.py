@@ -67,9 +67,9 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
     """Yield where ranks run, and what warnings say of devices and connections."""
     warned: dict[tuple[str, int | None, str], list[Line]] = defaultdict(list)
     for line in text.lines:
-        if (found := _LINE.search(line.text)) is None:
+        if (match := _LINE.search(line.text)) is None:
             continue
-        node, words, device = found["host"], found["words"], int(found["device"])
+        node, words, device = match["host"], match["words"], int(match["device"])
         if seat := _SEAT.search(words):
             gpu = int(seat[4] or seat[3])
             yield Seat(int(seat[1]), int(seat[2]), node, gpu, None if seat[5] is None else pci_of_bus(int(seat[5], 16)))
@@ -77,7 +77,7 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
             yield NodeAddress(address[1], node)
         if network := _NETWORK.search(words):
             yield NetworkInUse(node, network[1] or network[2], text.name, line.number)
-        if found["level"] != "WARN":
+        if match["level"] != "WARN":
             continue
         if failure := _CUDA.search(words):
             if BROKEN_GPU.search(failure[1]):
@@ -164,24 +164,24 @@ def read_ras_text(text: TextFile) -> Iterator[object]:
     tallies: dict[str, dict[int, int]] = defaultdict(dict)
     listed: list[tuple[str, int, int, int, str, Line]] = []
     for line in text.lines:
-        if found := _HEADING.search(line.text):
-            group, silent, launched = found[1] or "", (found[2] or found[3]) == "DEAD", None
-        elif found := _JOB.match(line.text):
-            job = job or int(found[1])
-        elif found := _GROUP.match(line.text):
-            sizes[found[1]] = int(found[2])
-        elif found := _RANK.search(line.text):
-            rank, gpu, node = int(found[1]), int(found[2]), found[3]
+        if match := _HEADING.search(line.text):
+            group, silent, launched = match[1] or "", (match[2] or match[3]) == "DEAD", None
+        elif match := _JOB.match(line.text):
+            job = job or int(match[1])
+        elif match := _GROUP.match(line.text):
+            sizes[match[1]] = int(match[2])
+        elif match := _RANK.search(line.text):
+            rank, gpu, node = int(match[1]), int(match[2]), match[3]
             if silent:
                 gone[node, gpu, rank if sizes.get(group) == job else None].append(line)
             elif launched is not None:
                 listed.append((group, rank, gpu, launched, node, line))
-        elif found := _PROCESS.search(line.text):
+        elif match := _PROCESS.search(line.text):
             if silent:
-                gone[found[1], int(found[2]), None].append(line)
-        elif found := _COUNT.search(line.text):
-            silent, launched = False, int(found[2])
-            tallies[group][launched] = tallies[group].get(launched, 0) + int(found[1])
+                gone[match[1], int(match[2]), None].append(line)
+        elif match := _COUNT.search(line.text):
+            silent, launched = False, int(match[2])
+            tallies[group][launched] = tallies[group].get(launched, 0) + int(match[1])
         elif line.text.strip():
             silent, launched = (silent and not line.text.startswith("#")) or _SILENT.search(line.text) is not None, None
     for (node, gpu, of_job), lines in gone.items():

@@ -48,11 +48,11 @@ def read_kernel_log(text: TextFile) -> Iterator[object]:
     """Yield a clue for each GPU or switch with an error of each number that convicts."""
     seen: dict[tuple[str | None, str, int, bool], list[tuple[Line, str]]] = {}
     for line in text.lines:
-        if (found := _XID.search(line.text)) is None:
+        if (match := _XID.search(line.text)) is None:
             continue
-        of_switch = found["switch"] is not None
-        address = pci_address(found["switch"] or found["pci"] or found["fallen"])
-        number, words = int(found["snumber"] or found["number"] or 79), found["swords"] or found["words"] or ""
+        of_switch = match["switch"] is not None
+        address = pci_address(match["switch"] or match["pci"] or match["fallen"])
+        number, words = int(match["snumber"] or match["number"] or 79), match["swords"] or match["words"] or ""
         seen.setdefault((node_of(line, text), address, number, of_switch), []).append((line, words))
     passed_over = []
     for (node, address, number, of_switch), lines in seen.items():
