@@ -51,6 +51,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/reference/flags.md": {
         "kubectl get nodes,events": ("", CLUSTER),
         "arnold flags sync": ("", CLUSTER),
+        "arnold slurm flags": ("", "needs a controller; tests/slurm start one"),
         "arnold flags lemons": (
             "",
             "needs weeks of an accounting; tests/arnold/commands/test_cli_flag_store.py has one",
