@@ -236,10 +236,12 @@ def test_the_hour_is_counted_across_restarts() -> None:
 
 
 @pytest.mark.parametrize("writes", range(8))
-def test_a_leader_that_is_killed_anywhere(writes: int) -> None:
+def test_a_leader_that_is_killed_anywhere(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It writes so much about the preemption and no more; the next ends it: b whole and gone, c on its nodes, and no
     node was promised to two at any moment.
     """
+    monkeypatch.setattr(pacing, "REMIND", 0.3)  # when gangs that wait are asked about once more
+    monkeypatch.setattr(pacing, "RETHINK", 0.3)
 
     async def scenario() -> None:
         api = cluster(1)
