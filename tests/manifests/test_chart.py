@@ -15,7 +15,7 @@ import yaml
 
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.programs import Unavailable, from_module
+from tests.e2e.harness.programs import Unavailable, Unfetched, from_module
 from tests.manifests.conftest import STRICT
 from tests.manifests.rendering import MANIFESTS, SYSTEM, pick, pod_template, render
 
@@ -35,7 +35,7 @@ def chart_for_plane(tmp_path_factory: pytest.TempPathFactory) -> Chart:
     """``helm template`` with values, for a server of a version."""
     try:
         helm = shutil.which("helm") or str(from_module(*HELM, lambda message: print(message, file=sys.stderr)))
-    except Unavailable as reason:
+    except (Unavailable, Unfetched) as reason:
         pytest.skip(f"helm cannot be had: {reason}")
 
     def rendered_by_helm(*, server: str = "1.36.3", **values: Any) -> list[Object]:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from extender.extender_metrics import Metrics
-from tests.e2e.harness.programs import Unavailable, from_module
+from tests.e2e.harness.programs import Unavailable, Unfetched, from_module
 from tests.manifests.rendering import MANIFESTS, read
 
 FOLDER = MANIFESTS / "components" / "monitoring"
@@ -96,7 +96,7 @@ def promtool_for_plane() -> str:
     """Prometheus' own checker of rules; built like the programs of the control plane."""
     try:
         return str(from_module(*PROMTOOL, lambda message: print(message, file=sys.stderr), tags=WITHOUT_CLOUDS))
-    except Unavailable as reason:
+    except (Unavailable, Unfetched) as reason:
         pytest.skip(f"promtool cannot be had: {reason}")
 
 

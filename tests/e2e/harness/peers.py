@@ -11,6 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import pytest
 import urllib3
 import yaml
 
@@ -18,7 +19,7 @@ from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.client import Object, home_of
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process
-from tests.e2e.harness.programs import from_folder, module_folder
+from tests.e2e.harness.programs import Unavailable, Unfetched, from_folder, module_folder
 from tests.e2e.harness.waiting import wait_until
 from tests.ports import free_port
 
@@ -93,10 +94,13 @@ KUEUE = Peer(
 def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iterator[Process]:
     """Run a peer's controller with its kinds and webhooks in place; all are gone afterwards.
 
-    :raises Unavailable: no Go toolchain.
+    The test is skipped where its modules cannot be had.
     """
-    folder = module_folder(peer.module, peer.version)
-    program = from_folder(MODULES / peer.name, peer.package, say)
+    try:
+        folder = module_folder(peer.module, peer.version)
+        program = from_folder(MODULES / peer.name, peer.package, say)
+    except (Unavailable, Unfetched) as reason:
+        pytest.skip(f"{peer.name} cannot be had: {reason}")
     certificates = _certificates(peer, plane)
     if peer.container:
         own, code = f"{certificates.name}{'/' * len(peer.container)}"[: len(peer.container)], program.read_bytes()

@@ -40,6 +40,16 @@ class Unavailable(Exception):
     """There is no control plane to be had on this machine, and why."""
 
 
+class Unfetched(RuntimeError):
+    """Go's modules cannot be had here now: the network, or what stands between, refuses them."""
+
+
+_REFUSED = re.compile(
+    r"dial tcp|no such host|i/o timeout|connection re|TLS handshake|: (?:403|404|410|429|5\d\d) |invalid version"
+)
+"""In what Go says of a module that it could not fetch."""
+
+
 def find_programs(say: Say) -> Mapping[str, Command]:
     """How to call each part: from the folder KUBEBUILDER_ASSETS, and what it lacks from our own build.
 
@@ -116,10 +126,13 @@ def module_folder(module: str, version: str) -> Path:
     """Where the source of a Go module lies: for the resource definitions that come with it.
 
     :raises Unavailable: no Go toolchain.
+    :raises Unfetched: it cannot be had.
     """
     go, _ = _go()
     download = [go, "mod", "download", "-json", f"{module}@{version}"]
-    done = subprocess.run(download, cwd=tempfile.gettempdir(), capture_output=True, text=True, check=True)
+    done = subprocess.run(download, cwd=tempfile.gettempdir(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unfetched(f"{' '.join(download)} failed:\n{done.stdout}{done.stderr}")
     found = re.search(r'"Dir": "([^"]+)"', done.stdout)
     if found is None:
         raise RuntimeError(f"{' '.join(download)} named no folder: {done.stdout}")
@@ -157,7 +170,8 @@ def _run(command: list[str], say: Say, *, what: str, cwd: Path, **variables: str
             build.kill()
         if build.returncode:
             output.seek(0)
-            raise RuntimeError(f"{' '.join(command)} failed:\n{output.read()[-4000:]}")
+            said = output.read()[-4000:]
+            raise (Unfetched if _REFUSED.search(said) else RuntimeError)(f"{' '.join(command)} failed:\n{said}")
     say(f"built {what} in {time.monotonic() - started:.0f} s")
 
 
