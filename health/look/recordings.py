@@ -91,7 +91,7 @@ def detect_in(recordings: Recordings) -> Iterator[tuple[str, str, str, list[obje
 
 def _collectives(format: str, files: Files) -> tuple[str, list[object]]:
     """Return what dumps and recordings of collectives say."""
-    from health.collectives.diagnosis import verdict
+    from health.collectives.diagnosis import CAUSES
     from health.collectives.flagging import nodes_of
     from health.collectives.reading import diagnose_files, read_trace
 
@@ -103,7 +103,7 @@ def _collectives(format: str, files: Files) -> tuple[str, list[object]]:
             broken.append(f"{name} {error.message}")
     _, diagnosis = diagnose_files(sources, format=format, lenient=True)
     node_of = nodes_of(diagnosis.members)
-    says, facts = verdict(diagnosis), list[object]()
+    facts: list[object] = []
     for culprit in diagnosis.culprits:
         member = diagnosis.members[culprit.member]
         rank = member.rank
@@ -112,7 +112,7 @@ def _collectives(format: str, files: Files) -> tuple[str, list[object]]:
         of_rank = re.compile(rf"(?<!\d){rank}(?!\d)")
         file = next((name for path, name in files if rank is not None and of_rank.search(path.stem)), files[0][1])
         node = node_of.get(culprit.member)
-        facts.append(Clue(kind, culprit.certainty, says, file, (), node, rank, factor=culprit.factor))
+        facts.append(Clue(kind, culprit.certainty, CAUSES[cause], file, (), node, rank, factor=culprit.factor))
     return "; ".join([*broken[:3], *diagnosis.notes[:2]]), facts
 
 

@@ -170,18 +170,19 @@ def evidence(stretch: Stretch, samples: Samples | None, *, peers: int, absolute:
         "on" if stretch.lasting else f"to {clock(stretch.end, absolute)}"
     )
     score = f"{stretch.score:.1f}" if stretch.score < 100 else "over 100"
-    of = f"{stretch.part}: " if stretch.part else ""
+    # parts are compared with those of their kind in all machines
+    of, others = (f"{stretch.part}: ", "its peers") if stretch.part else ("", f"its {peers} peers")
     if samples is None:
         return f"{of}sends nothing {when}, while most others of its kind in the machine do"
     metric = samples.metric
     if is_code(metric):
         codes = ", ".join(number(code) for code in _codes(samples, stretch))
-        return f"{of}{metric_of(metric).title} {codes}, of most of its {peers} peers none, {when}"
+        return f"{of}{metric_of(metric).title} {codes}, of most of {others} none, {when}"
     past = "" if stretch.past is None else f" and {number(stretch.past)} of its own past"
     if stretch.past and stretch.peers and min(stretch.own, stretch.past, stretch.peers) > 0.0:
         past += f" ({stretch.own / stretch.peers:.3g}x its peers, {stretch.own / stretch.past:.3g}x its own past)"
     return (
-        f"{of}{metric_of(metric).title} {number(stretch.own)} against {number(stretch.peers)} of its {peers} peers"
+        f"{of}{metric_of(metric).title} {number(stretch.own)} against {number(stretch.peers)} of {others}"
         f"{past}, {when}; {score} times the spread of its peers"
     )
 
