@@ -19,9 +19,11 @@ from ground.errors import ArnoldError, InvalidInput
 if TYPE_CHECKING:
     from arnold.documents.kubernetes_answers import GangsWatchedDocument
     from extender.cluster_api.connect import WhichCluster
+    from extender.gangs.types import GangKey
     from health.peers.comparison import ComparisonSettings
     from health.peers.sample_sources import WatchPlan
     from health.peers.watch import Endpoint
+    from topology.flags import NodeFlag
 
 EXAMPLES = """\b
 Examples:
@@ -100,23 +102,26 @@ def watch_gangs(
     from extender.plans.gang_plan import PlanPhase
     from health.peers.comparison import detect
     from health.peers.verdict import judge, priced
-    from topology.flag_sources import open_log
+    from topology.flag_sources import Breaker, open_log
 
     watched, changes, strangers = list[WatchedGang](), list[FlagChange](), list[str]()
     recorded, failed = None, None
     try:
-        gangs = {gang.key: gang.promised for gang in list_plans(which) if gang.phase is PlanPhase.BOUND}
-        if plan.machines is not None:
-            gangs = {key: tuple(name for name in nodes if name in plan.machines) for key, nodes in gangs.items()}
-        flags = []
-        if any(gangs.values()):
+        gangs: dict[GangKey, list[str]] = {}
+        flags: list[NodeFlag] = []
+        for gang in list_plans(which):
+            nodes = [name for name in gang.promised if plan.machines is None or name in plan.machines]
+            if gang.phase is PlanPhase.BOUND and nodes:
+                gangs[gang.key] = nodes
+        compared = {name for nodes in gangs.values() for name in nodes}
+        if compared:
             recording = endpoint.fetch(
                 plan.queries,
                 start=(now - timedelta(seconds=plan.span)).timestamp(),
                 end=now.timestamp(),
                 step=plan.step,
                 labels=plan.labels,
-                machines={name for nodes in gangs.values() for name in nodes},
+                machines=compared,
             )
         for key, nodes in gangs.items():
             try:
@@ -126,6 +131,8 @@ def watch_gangs(
                 watched.append(WatchedGang(*key, len(nodes), verdict.verdict, judged=True))
             except ArnoldError as error:
                 watched.append(WatchedGang(*key, len(nodes), error.message, judged=False))
+        if not yes:
+            Breaker(len(compared)).check(flags, where="arnold watch")
         recorded = record_findings(store, flags, now=now)
         with open_log(store) as log:
             held, slowdowns = log.holding(now), log.slowdowns()

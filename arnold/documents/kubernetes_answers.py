@@ -506,7 +506,7 @@ class GangsWatchedDocument(JsonRecord):
     at: AwareTime
     """When the round began."""
     gangs: tuple[WatchedGang, ...]
-    """All bound gangs, by namespace and name."""
+    """All bound gangs with nodes that are watched, by namespace and name."""
     recorded: RecordDocument | None
     """What was written to --store; null = the round ended before."""
     changes: tuple[FlagChange, ...]
