@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -102,6 +103,7 @@ def watch_gangs(
     from extender.plans.gang_plan import PlanPhase
     from health.peers.comparison import detect
     from health.peers.verdict import judge, priced
+    from health.peers.watch import asked
     from topology.flag_sources import Breaker, open_log
 
     watched, changes, strangers = list[WatchedGang](), list[FlagChange](), list[str]()
@@ -115,14 +117,7 @@ def watch_gangs(
                 gangs[gang.key] = nodes
         compared = {name for nodes in gangs.values() for name in nodes}
         if compared:
-            recording = endpoint.fetch(
-                plan.queries,
-                start=(now - timedelta(seconds=plan.span)).timestamp(),
-                end=now.timestamp(),
-                step=plan.step,
-                labels=plan.labels,
-                machines=compared,
-            )
+            recording = asked(endpoint, replace(plan, machines=compared), until=now.timestamp())
         for key, nodes in gangs.items():
             try:
                 of_gang = recording.only(nodes)

@@ -1,5 +1,5 @@
 """Answers about a live Kubernetes cluster: of ``arnold kube``, and of ``arnold flags list``, ``apply``, ``clear`` and
-``sync`` and ``arnold watch``, which are about annotations of its nodes.
+``sync``, and of ``arnold watch``, which are about annotations of its nodes.
 """
 
 from __future__ import annotations
