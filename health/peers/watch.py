@@ -131,7 +131,7 @@ class WatchRound:
     at: datetime  # when it began
     verdict: PeersVerdict | None  # None = there was nothing to judge, and error says why
     error: ArnoldError | None
-    # all that hold: those of this round, and earlier ones for as long as WatchPlan.hold says
+    # all that hold: those of this round, and earlier ones for as long as WatchPlan.hold_hours says
     flags: tuple[NodeFlag, ...]
 
 
