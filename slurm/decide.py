@@ -282,10 +282,8 @@ class SlurmState:
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which the job could use if nothing were in use."""
         cluster = self._live.free_for(self._live.by_number[str(job.key)])
-        if id(cluster) not in self._masks:
-            mask = np.ones(len(cluster), dtype=np.bool_)
-            mask[[*cluster.kept_out, *(node for node, flag in cluster.flags.items() if flag.kind == "faulty")]] = False
-            self._masks[id(cluster)] = mask
+        if id(cluster) not in self._masks:  # the look keeps it, so that no other has its id
+            self._masks[id(cluster)] = cluster.emptied().idle
         return self._masks[id(cluster)]
 
     def may_fit(self, job: Waiting) -> bool:  # noqa: ARG002
@@ -303,8 +301,8 @@ class SlurmState:
 
     def share(self, namespace: str) -> float:
         """Return the GPUs that an account has."""
-        accounts = {job.number: job.account for job in self._live.jobs}
-        return sum(row.gpus * len(row.places) for row in self.running if accounts[str(row.key)] == namespace)
+        of = self._live.by_number
+        return sum(row.gpus * len(row.places) for row in self.running if of[row.key].account == namespace)
 
 
 @lru_cache(maxsize=4096)

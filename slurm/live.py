@@ -125,9 +125,10 @@ class LiveSlurm:
         """Return the look of what its programs printed of nodes, partitions and reservations."""
         names = NodeNames(base.index_of)
         starts = tuple(
-            PlannedStart(job.begin, tuple(job.partition.split(",")), _nodes(job.planned))
+            PlannedStart(job.begin, tuple(job.partition.split(",")), nodes)
             for job in jobs
             if job.pending and job.begin is not None and job.reason not in INELIGIBLE
+            for nodes in [frozenset(expand_hostlist(job.planned)) if job.planned else None]
         )
         read = SlurmSnapshot.merged(part for source in said if (part := read_snapshot(source, names)) is not None)
         used = {job.reservation for job in jobs}
@@ -167,11 +168,10 @@ class LiveSlurm:
     def _partitions(self) -> dict[str, SlurmPartition | None]:
         return {}
 
-    def free_for(self, job: SlurmJob, *, reservation: str | None = None) -> Cluster:
+    def free_for(self, job: SlurmJob) -> Cluster:
         """Return the cluster as a job could have it now, as its partition, features, reservation, time and excluded
-        nodes say.
+        nodes say: the same object for all jobs that ask alike.
 
-        :param reservation: in place of its own.
         :raises ArnoldError: what it asks cannot be told.
         """
         if job.partition not in self._partitions:
@@ -184,17 +184,19 @@ class LiveSlurm:
         if seconds is None:
             seconds = inf if partition is None else partition.default_seconds or partition.max_seconds
         most = inf if partition is None else partition.max_seconds
-        held = job.reservation if reservation is None else reservation
         # two times are alike that cross the same beginnings of reservations and of planned jobs
-        about = (job.partition, job.features, held, bisect_left(self._events, self.now + seconds), seconds > most)
+        alike = (bisect_left(self._events, self.now + seconds), seconds > most)
+        about = (job.partition, job.features, job.reservation, *alike)
         if about not in self._for_requests:
-            request = SlurmRequest(job.partition, job.features, held, expected=seconds)
+            request = SlurmRequest(job.partition, job.features, job.reservation, expected=seconds)
             self._for_requests[about] = self._laid(request)
         cluster = self._for_requests[about]
-        excluded = _nodes(job.excluded) or ()
-        return cluster.with_kept_out(
-            {cluster.index_of[name]: "excluded" for name in excluded if name in cluster.index_of}
-        )
+        if not job.excluded:
+            return cluster
+        if (excluding := (*about, job.excluded)) not in self._for_requests:
+            excluded = (cluster.index_of[name] for name in expand_hostlist(job.excluded) if name in cluster.index_of)
+            self._for_requests[excluding] = cluster.with_kept_out(dict.fromkeys(excluded, "excluded"))
+        return self._for_requests[excluding]
 
     def _laid(self, request: SlurmRequest) -> Cluster:
         names = NodeNames(self.base.index_of)
@@ -255,10 +257,6 @@ class LiveSlurm:
         """Name of the topology that is the base; empty = there is one alone."""
         defaults = [partition.topology for partition in self.said.partitions or () if partition.default]
         return defaults[0] if defaults else ""
-
-
-def _nodes(hostlist: str) -> frozenset[str] | None:
-    return frozenset(expand_hostlist(hostlist)) if hostlist else None
 
 
 class Eyes:
