@@ -19,7 +19,7 @@ import numpy as np
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from slurm.ask import SlurmRefused, ask
+from slurm.ask import SlurmRefused, ask, ask_nodes
 from topology.cluster import BoolArray, Cluster
 from topology.flags import NodeFlag
 from topology.load import load_topology, slurm_list, with_node_list
@@ -121,30 +121,28 @@ class LiveSlurm:
     unheld: tuple[str, ...] = ()  # reservations of ours that no job names any more; their nodes count as free
 
     @classmethod
-    def of(cls, jobs: Sequence[SlurmJob], said: Sequence[Source], base: Cluster, now: float) -> LiveSlurm:
-        """Return the look of what its programs printed of nodes, partitions and reservations."""
-        names = NodeNames(base.index_of)
+    def of(cls, jobs: Sequence[SlurmJob], said: SlurmSnapshot, base: Cluster, now: float) -> LiveSlurm:
+        """Return the look of what it says of nodes, partitions and reservations."""
         starts = tuple(
             PlannedStart(job.begin, tuple(job.partition.split(",")), nodes)
             for job in jobs
             if job.pending and job.begin is not None and job.reason not in INELIGIBLE
             for nodes in [frozenset(expand_hostlist(job.planned)) if job.planned else None]
         )
-        read = SlurmSnapshot.merged(part for source in said if (part := read_snapshot(source, names)) is not None)
         used = {job.reservation for job in jobs}
-        over = [held for held in read.reservations or () if _OF_A_PLAN.fullmatch(held.name) and held.name not in used]
+        over = [held for held in said.reservations or () if _OF_A_PLAN.fullmatch(held.name) and held.name not in used]
         let_go = {name for held in over for name in held.nodes}
-        read = replace(
-            read,
+        left = replace(
+            said,
             nodes=tuple(
                 replace(node, state=without_reservation(node.state)) if node.name in let_go else node
-                for node in read.nodes or ()
+                for node in said.nodes or ()
             ),
-            reservations=tuple(held for held in read.reservations or () if held not in over),
+            reservations=tuple(held for held in said.reservations or () if held not in over),
             planned=starts,
             stated=now,
         )
-        return cls(now, tuple(jobs), read, base, tuple(held.name for held in over))
+        return cls(now, tuple(jobs), left, base, tuple(held.name for held in over))
 
     @cached_property
     def by_number(self) -> Mapping[str, SlurmJob]:
@@ -269,24 +267,19 @@ class Eyes:
     def look(self) -> LiveSlurm:
         """Ask it; raise as :func:`~slurm.ask.ask`."""
         # the first line of a verbose answer is when the controller gave it
-        options = ("--all", "--future", "--oneliner", "--verbose")
-        nodes, complaint = ask("scontrol", "show nodes", *options, epoch=True)
-        if "NodeName=" not in nodes.text:
-            none = f"Slurm lists no nodes{complaint}"
-            raise SlurmRefused(none, where=nodes.name, fix="check that the controller knows its nodes: sinfo")
+        nodes = ask_nodes("--verbose", epoch=True)
         clock = re.search(r"^last_update_time=(\d+)", nodes.text)
         now = float(clock[1]) if clock is not None else clock_and_counts()[0]
         partitions, _ = ask("scontrol", "show partitions", "--all", "--oneliner")
         reservations, _ = ask("scontrol", "show reservations", "--oneliner", epoch=True)
         jobs = ask_jobs()  # last: what a job has taken since the nodes were asked for is its own
-        said = (nodes, partitions, reservations)
-        listed = read_snapshot(nodes, ())
-        rows = () if listed is None else listed.nodes or ()
-        about = [(node.name, node.gpus, node.gpu_type, node.topology) for node in rows], partitions.text
+        texts = (nodes, partitions, reservations)
+        said = SlurmSnapshot.merged(part for text in texts if (part := read_snapshot(text, ())) is not None)
+        about = [(node.name, node.gpus, node.gpu_type, node.topology) for node in said.nodes or ()], partitions.text
         if self._base is None or about != self._about:
-            name, _ = named_topology(said, NO_REQUEST)
+            name, _ = named_topology(texts, NO_REQUEST)
             topology, _ = ask("scontrol", f"show topology {name}".rstrip())
-            self._base, self._about = base_of(topology, said), about
+            self._base, self._about = base_of(topology, texts), about
         return LiveSlurm.of(jobs, said, self._base, now)
 
 
