@@ -233,7 +233,7 @@ class LiveSlurm:
     def flags(self) -> Sequence[NodeFlag]:
         """What Slurm has against its nodes: those that are down or drained, and why."""
         return [
-            node.reason.flag(node.name, "+".join(node.state).lower())
+            node.reason.flag(node.name, node.in_words)
             for node in self.said.nodes or ()
             if self._uses[node.name] is Use.UNUSABLE and node.name in self.base.index_of
         ]
