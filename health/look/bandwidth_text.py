@@ -136,7 +136,6 @@ def judge_bandwidths(facts: Sequence[object], _: Whereabouts) -> Iterator[object
 BANDWIDTH_TEXT = (
     TextForm(
         "nccl-tests",
-        "tables of nccl-tests (all_reduce_perf and others)",
         re.compile(r"#\s*nThread \d+|#\s*Collective test starting|#\s+size\s+count.*busbw|#\s+Using devices"),
         read_nccl_tests,
         judge_bandwidths,
@@ -144,7 +143,6 @@ BANDWIDTH_TEXT = (
     ),
     TextForm(
         "bandwidth-pairs",
-        "pairs of nodes with the bandwidth between them",
         re.compile(rf"^{_PAIR.pattern}\n{_PAIR.pattern}", re.MULTILINE),
         read_pair_list,
         judge_bandwidths,

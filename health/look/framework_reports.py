@@ -33,7 +33,7 @@ class ThroughputReport(NamedTuple):
     rank: int
     most: float
     file: str
-    line: int
+    line: Line
 
 
 class Slowest(NamedTuple):
@@ -46,7 +46,7 @@ def read_megatron_stragglers(text: TextFile) -> Iterator[object]:
     """Yield the extremes of each interval."""
     for line in text.lines:
         if match := _ETPT.search(line.text):
-            yield ThroughputReport(float(match[1]), int(match[2]), float(match[3]), text.name, line.number)
+            yield ThroughputReport(float(match[1]), int(match[2]), float(match[3]), text.name, line)
         elif match := _BOTTOM.search(line.text):
             yield Slowest(tuple(sorted((float(value), int(rank)) for value, rank in _VALUE.findall(match[1]))))
 
@@ -67,7 +67,7 @@ def judge_megatron_stragglers(facts: Sequence[object], _: Whereabouts) -> Iterat
     alone = not gaps or median(gaps) >= GAP
     if len(reports) >= FEWEST_REPORTS and times >= MOSTLY * len(reports) and factor >= SLOW and alone:
         says = f"has the least throughput in {times} of {len(reports)} reports, the fastest {factor:.2f} times as much"
-        lines = tuple(report.line for report in own if report.file == own[0].file)[:20]
+        lines = line_numbers(report.line for report in own if report.file == own[0].file)
         yield Clue(
             "slow", "likely" if factor >= VERY_SLOW else "possible", says, own[0].file, lines, rank=rank, factor=factor
         )
@@ -239,14 +239,12 @@ def judge_endings(facts: Sequence[object], known: Whereabouts) -> Iterator[objec
 FRAMEWORK_REPORTS = (
     TextForm(
         "megatron-straggler",
-        "reports of Megatron-LM's --log-straggler",
         re.compile(r"MnEtpt/Rnk|Ranks with lowest\s+Etpt"),
         read_megatron_stragglers,
         judge_megatron_stragglers,
     ),
     TextForm(
         "straggler-report",
-        "reports of NVRx's straggler detector, and of FlagScale's",
         re.compile(
             r"[Ss]traggler|STRAGGLER|Rank=\d+ Node=\S+ Score=|\bRank \d+: [\d.]+ ?ms|^(?:\[\w+\]:)?\s\s+\w[\w ./-]*:$"
         ),
@@ -255,7 +253,6 @@ FRAMEWORK_REPORTS = (
     ),
     TextForm(
         "launcher-log",
-        "how processes ended, by torchrun, mpirun, Slurm or Python",
         re.compile(
             r"Root Cause|^\W*(?:\[\w+\]:)?\s*(?:time|host|rank|exitcode)\s*: |mpirun noticed|srun: error"
             r"|\[rank\d+\]:.*(?:Error|Exception)\b"

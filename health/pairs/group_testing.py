@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from health.collectives.diagnosis import Certainty
+from health.collectives.diagnosis import ORDER, Certainty
 from topology.cluster import Cluster
 
 FaultKind = Literal["node", "link", "switch", "domain"]
@@ -125,12 +125,19 @@ class Bench:
         return {place: self.best(place, expected) for place in places}
 
 
-def depths(cluster: Cluster | None, names: Sequence[str]) -> list[npt.NDArray[np.int32]]:
-    """Return for each level the domains of nodes, from the broadest level to the closest."""
-    if cluster is None:
-        return []
-    nodes = [cluster.index(name) for name in names]
-    return [level.domain_of[nodes] for level in cluster.levels]
+def crossed(cluster: Cluster, depth: int, a: int, b: int) -> Iterator[tuple[FaultKind, int]]:
+    """Yield the parts of a level that lie on the path between two nodes: what of which domain."""
+    level = cluster.levels[depth]
+    below = cluster.levels[depth + 1].domain_of if depth + 1 < len(cluster.levels) else None
+    one, other = int(level.domain_of[a]), int(level.domain_of[b])
+    for domain in {one, other}:
+        if level.implicit[domain]:
+            continue
+        yield "domain", domain
+        if one != other:
+            yield "link", domain
+        if below is None or below[a] != below[b]:
+            yield "switch", domain
 
 
 def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
@@ -138,32 +145,21 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
 
     :raises UnknownName: the cluster has no node of a name.
     """
-    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
-    index = {name: i for i, name in enumerate(names)}
-    ends = np.array([(index[pair.a], index[pair.b]) for pair in pairs], dtype=np.intp).reshape(-1, 2)
-    levels = depths(cluster, names)
     of_place: dict[Place, list[int]] = defaultdict(list)
-    for row, (a, b) in enumerate(ends.tolist()):
-        of_place[Place("node", names[a])].append(row)
-        of_place[Place("node", names[b])].append(row)
+    for row, pair in enumerate(pairs):
+        of_place[Place("node", pair.a)].append(row)
+        of_place[Place("node", pair.b)].append(row)
     meet = np.zeros(len(pairs), dtype=np.intp)  # levels at which both ends of a pair share a domain
-    for depth, domains in enumerate(levels):
-        assert cluster is not None
-        level = cluster.levels[depth]
-        below = levels[depth + 1] if depth + 1 < len(levels) else None
-        meet += domains[ends[:, 0]] == domains[ends[:, 1]]
-        for row, (a, b) in enumerate(ends.tolist()):
-            one, other = int(domains[a]), int(domains[b])
-            for domain in {one, other}:
-                if level.implicit[domain]:
-                    continue
-                name = level.domains[domain]
-                up = cluster.levels[depth - 1].domains[level.parent_of[domain]] if depth else "the core"
-                of_place[Place("domain", name)].append(row)
-                if one != other:
-                    of_place[Place("link", name, up)].append(row)
-                if below is None or below[a] != below[b]:
-                    of_place[Place("switch", name)].append(row)
+    if cluster is not None:
+        ends = [(cluster.index(pair.a), cluster.index(pair.b)) for pair in pairs]
+        for depth, level in enumerate(cluster.levels):
+            for row, (a, b) in enumerate(ends):
+                meet[row] += level.domain_of[a] == level.domain_of[b]
+                for kind, domain in crossed(cluster, depth, a, b):
+                    up = ""
+                    if kind == "link":
+                        up = cluster.levels[depth - 1].domains[level.parent_of[domain]] if depth else "the core"
+                    of_place[Place(kind, level.domains[domain], up)].append(row)
     groups: dict[tuple[int, ...], list[Place]] = defaultdict(list)
     for place, rows in of_place.items():
         groups[tuple(rows)].append(place)
@@ -276,9 +272,8 @@ def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findin
             rows = tuple(bench.rows[member][bench.gap[bench.rows[member]] < level / 2].tolist())
             sure: Certainty = alone if len(named) == 1 else "possible"
             suspects.append(PairSuspect(bench.places[member], sure, math.exp(-level), rows))
-    order: dict[Certainty, int] = {"certain": 0, "likely": 1, "possible": 2}
-    unique = {suspect.place: suspect for suspect in sorted(suspects, key=lambda s: -order[s.sure])}
-    ranked = sorted(unique.values(), key=lambda suspect: (order[suspect.sure], -suspect.factor))
+    unique = {suspect.place: suspect for suspect in sorted(suspects, key=lambda s: -ORDER[s.sure])}
+    ranked = sorted(unique.values(), key=lambda suspect: (ORDER[suspect.sure], -suspect.factor))
     guilty = {bench.places[place].name for place in near if bench.places[place].kind == "node"}
     expected = bench.expected(faults)
     fast = {
