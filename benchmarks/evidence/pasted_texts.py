@@ -192,8 +192,6 @@ def _closed(node: str, peer: str) -> str:
     return f"{node}:71:88 [0] misc/socket.cc:484 NCCL WARN socketProgress: Connection closed by remote peer {peer}<55644>\n"
 
 
-_GOES = "gpu1:71:88 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.{0}<0>\n"
-
 _TORCHRUN = """E1104 torch.distributed.elastic.multiprocessing.api failed (exitcode: {code}) local_rank: 1 (pid: 71)
 ============================================================
 train.py FAILED

@@ -23,7 +23,6 @@ _TEST = re.compile(r"Collective test starting: (\w+)")
 _BEGINS = re.compile(r"^\s*#\s*(?:nThread|Collective test starting|Using devices)")
 FEWEST_TABLES = 4  # Tests of single nodes that can be compared
 SLOWER = 1.12  # Factor from which a node's own test is slow
-FAST = 0.95  # Share of the usual above which a test clears
 
 
 class MeasuredPair(NamedTuple):

@@ -77,7 +77,6 @@ def judge_megatron_stragglers(facts: Sequence[object], _: Whereabouts) -> Iterat
         )
 
 
-_STEP = re.compile(r"=== Straggler Report")
 _SECTION = re.compile(r"^(?:\[\w+\]:)?\s+(\w[\w ./-]*):\s*$")
 _RANK_TIME = re.compile(r"\bRank (\d+): ([\d.]+) ?ms")
 _WARNED = re.compile(r"STRAGGLER DETECTION WARNING: (Some \w+[^.]*)\. Affected[^:]*: ?(.*)")
@@ -103,29 +102,15 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
             ]
             few = len(affected) <= 2 and "section" not in warned[1]
             sure: Certainty = "likely" if few else "possible"
-            if len(affected) <= 4:
-                for rank, node in affected:
-                    yield Clue(
-                        "slow",
-                        sure,
-                        f"the job's detector warns: {warned[1]}",
-                        text.name,
-                        (line.number,),
-                        node or None,
-                        int(rank),
-                    )
+            says = f"the job's detector warns: {warned[1]}"
+            for rank, node in affected if len(affected) <= 4 else ():
+                yield Clue("slow", sure, says, text.name, (line.number,), node or None, int(rank))
         elif match := _SCORE.search(line.text):
             scores.append((float(match[3]), int(match[1]), match[2], line))
         elif match := _SAID.search(line.text):
+            says = "the job's detector calls it a straggler"
             for rank in re.findall(r"\d+", match[1] or match[2]):
-                yield Clue(
-                    "slow",
-                    "likely",
-                    "the job's detector calls it a straggler",
-                    text.name,
-                    (line.number,),
-                    rank=int(rank),
-                )
+                yield Clue("slow", "likely", says, text.name, (line.number,), rank=int(rank))
         elif match := _RANK_TIME.search(line.text):
             sections[section][int(match[1])].append((float(match[2]), line))
         elif match := _SECTION.match(line.text):
@@ -136,16 +121,8 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
     )
     if len(lowest) > 1 and lowest[0][0] < LOW_SCORE and lowest[1][0] - lowest[0][0] >= LOWER:
         score, rank, node, line = lowest[0]
-        yield Clue(
-            "slow",
-            "likely",
-            f"the detector's score is {score}, the next {lowest[1][0]}",
-            text.name,
-            (line.number,),
-            node,
-            rank,
-            factor=1 / max(score, 0.01),
-        )
+        says = f"the detector's score is {score}, the next {lowest[1][0]}"
+        yield Clue("slow", "likely", says, text.name, (line.number,), node, rank, factor=1 / max(score, 0.01))
     for section, ranks in sections.items():
         if quiet or len(ranks) < 4:
             continue

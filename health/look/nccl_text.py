@@ -189,18 +189,8 @@ def read_ras_text(text: TextFile) -> Iterator[object]:
         most = max(counts, key=counts.__getitem__)
         if counts[most] * 2 > sum(counts.values()) and reached < most:
             says = f"has launched {reached:,} operations of communicator {group}, and {counts[most]} ranks {most:,}"
-            behind.append(
-                Clue(
-                    "not-launched",
-                    "possible",
-                    says,
-                    text.name,
-                    (line.number,),
-                    node,
-                    rank if sizes.get(group) == job else None,
-                    gpu,
-                )
-            )
+            of_job = rank if sizes.get(group) == job else None
+            behind.append(Clue("not-launched", "possible", says, text.name, (line.number,), node, of_job, gpu))
         ahead += reached > most
     if not gone and len(behind) <= MOST_BEHIND:
         yield from behind

@@ -86,12 +86,18 @@ class Bench:
     pairs: Sequence[Pair]
     places: list[Place]
     rows: list[npt.NDArray[np.intp]]  # of each place, the pairs that it would slow
-    gap: npt.NDArray[np.float64]  # of each pair, the logarithm of its share of the usual bandwidth
+    logs: npt.NDArray[np.float64]  # of each pair, the logarithm of its bandwidth
+    gap: npt.NDArray[np.float64]  # of each pair, that of its share of the usual bandwidth
     noise: float
     meet: npt.NDArray[np.intp]  # of each pair, the number of levels at which its ends share a domain
     alike: dict[int, list[int]] = field(default_factory=dict)  # the first of places with the same rows -> all of them
     # of each pair, the first of places that would slow it
     over: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def usual_by_distance(self) -> dict[int, float]:
+        """Return the usual logarithm of pairs that share so many levels, where they are many."""
+        alike = {int(depth): self.logs[self.meet == depth] for depth in np.unique(self.meet)}
+        return {depth: _usual(logs) for depth, logs in alike.items() if len(logs) >= FEW_PAIRS // 2}
 
     def cost(self, rows: npt.NDArray[np.intp], expected: npt.NDArray[np.float64]) -> float:
         """Return the negative log-likelihood of pairs, given the logarithms that they are expected to have."""
@@ -163,7 +169,8 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
     groups: dict[tuple[int, ...], list[Place]] = defaultdict(list)
     for place, rows in of_place.items():
         groups[tuple(rows)].append(place)
-    bench = Bench(pairs, [], [], np.zeros(len(pairs)), USUAL_NOISE, meet)
+    logs = np.log(np.maximum([pair.bandwidth for pair in pairs], 1e-9))
+    bench = Bench(pairs, [], [], logs, np.zeros(len(pairs)), USUAL_NOISE, meet)
     for rows_of, same in groups.items():
         # a node alone in its domain stands for it, and an uplink for a switch of which no test tells it apart
         plainest = min(KINDS.index(place.kind) for place in same)
@@ -179,9 +186,7 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
 
 def _slower_afar(bench: Bench, cluster: Cluster) -> tuple[str, ...]:
     """Return sentences about distances at which all pairs are slower than those that are closer."""
-    logs = np.log(np.maximum([pair.bandwidth for pair in bench.pairs], 1e-9))
-    rows_of = {int(depth): bench.meet == depth for depth in np.unique(bench.meet)}
-    usual = {depth: _usual(logs[rows]) for depth, rows in rows_of.items() if rows.sum() >= FEW_PAIRS // 2}
+    usual = bench.usual_by_distance()
     fastest = max(usual.values(), default=0.0)
     return tuple(
         f"all pairs of different {cluster.levels[depth].name} domains are {math.exp(fastest - level):.2f} times slower "
@@ -193,13 +198,10 @@ def _slower_afar(bench: Bench, cluster: Cluster) -> tuple[str, ...]:
 
 def _compare(bench: Bench, *, by_distance: bool) -> None:
     """Set what each pair has of the usual bandwidth: of all pairs, or of those as far apart where they are many."""
-    logs = np.log(np.maximum([pair.bandwidth for pair in bench.pairs], 1e-9))
-    usual = np.full(len(logs), _usual(logs))
-    for depth in np.unique(bench.meet) if by_distance else ():
-        alike = bench.meet == depth
-        if alike.sum() >= FEW_PAIRS // 2:
-            usual[alike] = _usual(logs[alike])
-    bench.gap = np.maximum(logs - usual, math.log(LOWEST))
+    usual = np.full(len(bench.pairs), _usual(bench.logs))
+    for depth, level in bench.usual_by_distance().items() if by_distance else ():
+        usual[bench.meet == depth] = level
+    bench.gap = np.maximum(bench.logs - usual, math.log(LOWEST))
     above = bench.gap[bench.gap > 0]
     # noise is seen above the usual alone, as faults are below; the median of a half normal is .6745 of its deviation
     if by_distance:
