@@ -31,14 +31,13 @@ from typing import Any
 import numpy as np
 
 from ground.errors import ArnoldError, InvalidInput, some
-from ground.files import open_stream
 from ground.quantities import HOUR
 from scheduler.job import Job
 from scheduler.job_files.grids_file import running_nodes
 from scheduler.job_files.job_file import JobFile
 from scheduler.objective import evaluate, step_time
 from simulator.traces.cells import TraceRows
-from simulator.traces.readers.slurm_accounting import Sacct, gpus_in
+from simulator.traces.readers.slurm_accounting import gpus_in, read_sacct
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.load import LoadedTopology
 from topology.node_names import NodeNames, expand_hostlist
@@ -126,12 +125,8 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
     :raises TraceFormatError: it is none, or damaged.
     :raises InvalidInput: no row is of this cluster.
     """
-    rows, reader, names = TraceRows(), Sacct(), NodeNames(cluster.index_of)
-    with open_stream(path) as source:
-        if reader.likeness(source.head) < 1.0:
-            fix = "give what `sacct --parsable2` prints (arnold formats jobs)"
-            raise InvalidInput("is no table of sacct", where=source.name, fix=fix)
-        recorded = [(source.at(line), run) for line, run in reader.runs(source, rows)]
+    rows, names = TraceRows(), NodeNames(cluster.index_of)
+    recorded = list(read_sacct(path, rows))
     notes = [*rows.notes]
     counted = any(gpus_in(run.resources) for _, run in recorded)
     if not counted:
@@ -141,7 +136,7 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
     runs, elsewhere, without = list[Run](), set[str](), 0
     for where, run in recorded:
         nodes, share = None, 1.0
-        if run.node_list not in ("", "None assigned", "(null)"):
+        if run.node_list:
             listed = expand_hostlist(run.node_list, where=where)
             inside = [names.find(name, where=where) for name in listed]
             if None in inside:

@@ -42,7 +42,6 @@ from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePo
 from slurm.live import OURS, LiveSlurm, SlurmJob
 from slurm.request import GridRequest, asked_in, job_file_of
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.flags import NodeFlag
 from topology.node_names import expand_hostlist, fold_hostlist
 
 WAIT = 10 * MINUTE  # that a job waits for its plan at most, unless it is prolonged: as in job_submit.lua
@@ -231,10 +230,6 @@ class SlurmQueue:
     def say(self, key: int, why: str) -> None:
         """Note why a job waits."""
         self.reasons[str(key)] = why
-
-    def flags(self) -> Sequence[NodeFlag]:
-        """Return what Slurm has against its nodes."""
-        return self.live.flags
 
 
 class SlurmState:

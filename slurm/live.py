@@ -21,7 +21,6 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from slurm.ask import SlurmRefused, ask, ask_nodes
 from topology.cluster import BoolArray, Cluster
-from topology.flags import NodeFlag
 from topology.load import load_topology, slurm_list, with_node_list
 from topology.node_names import NodeNames, expand_hostlist
 from topology.slurm_nodes import Use, planned_alone, slurm_time, use_of, without_reservation
@@ -228,15 +227,6 @@ class LiveSlurm:
         idle = np.array([self._uses.get(name) is Use.FREE for name in self.base.names], dtype=np.bool_)
         idle[self._in_jobs] = False
         return idle
-
-    @cached_property
-    def flags(self) -> Sequence[NodeFlag]:
-        """What Slurm has against its nodes: those that are down or drained, and why."""
-        return [
-            node.reason.flag(node.name, node.in_words)
-            for node in self.said.nodes or ()
-            if self._uses[node.name] is Use.UNUSABLE and node.name in self.base.index_of
-        ]
 
     def not_to_be_had(self, nodes: Sequence[str], cluster: Cluster) -> str:
         """Return the first of some nodes that a job cannot have now of what it could, and why; empty = it can have all.

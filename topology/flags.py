@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -19,20 +19,12 @@ FlagKind = Literal["straggler", "degraded", "faulty"]
 
 HEALTHY = 1.0  # Slowdown of a node without a flag
 FAULTY = math.inf  # Slowdown that stands for a node which must never be used
-# Slowdown of a node with a warning, or with evidence that does not suffice: a price so small that it is used before a
-# job spreads more by 5 %
-WARNING = 1.05
-
-
 # Of a warning how likely the node is at fault, by which factor it then slows a job, and how many nodes of a cluster are
-# before anything is found.  The first two give its price, their expectation
+# before anything is found
 WARNED, FAULT_FACTOR, BEFORE = 0.1, 1.5, 0.01
-# Findings of a source that were wrong, as a share, where measured, at most (95 %).  A finding that says nothing
-# of how likely it is, of these sources or others, is taken as certain unless it is a warning
-FALSE_ALARMS: Mapping[str, tuple[float, str]] = {
-    "peers": (0.09, "2 wrong of 74 flags, python -m benchmarks.peers.single_parts"),
-    "collectives": (0.006, "0 wrong of 540 names given as certain, python -m benchmarks collectives"),
-}
+# Slowdown to be expected of a node with a warning, or with evidence that does not suffice, 1.05: a price so small that
+# it is used before a job spreads more by 5 %
+WARNING = HEALTHY + WARNED * (FAULT_FACTOR - HEALTHY)
 
 # Xid errors that a program causes, by NVIDIA's catalogue: graphics engine exception, page fault, and what follows them
 PROGRAM_XIDS = frozenset({13, 31, 43, 45})

@@ -69,7 +69,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
         "study": command_row("study", "Compare algorithms and policies in many runs."),
     },
     "Run on Slurm": {
-        "slurm": command_row("slurm", "Submit jobs with every rank on its node."),
+        "slurm": command_row("slurm", "Submit or serve jobs, every rank on its node."),
     },
     "Run on Kubernetes": {
         "extender": command_row("extender", "Schedule gangs: the scheduler extender."),

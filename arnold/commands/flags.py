@@ -399,23 +399,18 @@ def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
     were cancelled or ran out of time say nothing. Nodes are warned of that one healthy cluster in a hundred has.
     """
     from arnold.documents.store_answers import LemonsDocument, print_lemons
-    from ground.files import open_stream
     from health.flags.lemons import JobRun, lemons
     from simulator.traces.cells import TraceRows
-    from simulator.traces.readers.slurm_accounting import Sacct
+    from simulator.traces.readers.slurm_accounting import read_sacct
     from topology.node_names import expand_hostlist
 
-    reader, runs = Sacct(), list[JobRun]()
-    with open_stream(file) as source:
-        if reader.likeness(source.head) < 1.0:
-            fix = "give what `sacct --parsable2` prints (arnold formats jobs)"
-            raise InvalidInput("is no table of sacct", where=source.name, fix=fix)
-        for line, run in reader.runs(source, TraceRows()):
-            state = run.state.split(" ", 1)[0]
-            if state in LEMON_STATES and run.start is not None and run.node_list not in ("", "None assigned", "(null)"):
-                nodes = tuple(expand_hostlist(run.node_list, where=source.at(line)))
-                ended = run.start + (run.elapsed or 0.0)
-                runs.append(JobRun(nodes, f"{run.user} {run.name}".strip() or run.job_id, ended, LEMON_STATES[state]))
+    runs = list[JobRun]()
+    for where, run in read_sacct(file, TraceRows()):
+        state = run.state.split(" ", 1)[0]
+        if state in LEMON_STATES and run.start is not None and run.node_list:
+            nodes = tuple(expand_hostlist(run.node_list, where=where))
+            ended = run.start + (run.elapsed or 0.0)
+            runs.append(JobRun(nodes, f"{run.user} {run.name}".strip() or run.job_id, ended, LEMON_STATES[state]))
     if not runs:
         fix = "keep the columns State, Start and NodeList, and runs that have ended"
         raise InvalidInput("has no run of a job on named nodes that ended", where=file, fix=fix)
@@ -602,8 +597,8 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
     (then `arnold flags sync` also takes off what has ended); - is stdin.
 
-    A node keeps one flag: a new one replaces it, and of two in the file the slower counts. Flags that do not hold now
-    are left out. Nodes that the file does not name are left alone.
+    A node keeps one flag: a new one replaces it, and several in the file add up. Flags that do not hold now are left
+    out. Nodes that the file does not name are left alone.
     """
     from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
     from extender.node_flags import on_cluster

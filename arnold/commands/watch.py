@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -19,9 +20,11 @@ from ground.errors import ArnoldError, InvalidInput
 if TYPE_CHECKING:
     from arnold.documents.kubernetes_answers import GangsWatchedDocument
     from extender.cluster_api.connect import WhichCluster
+    from extender.gangs.types import GangKey
     from health.peers.comparison import ComparisonSettings
     from health.peers.sample_sources import WatchPlan
     from health.peers.watch import Endpoint
+    from topology.flags import NodeFlag
 
 EXAMPLES = """\b
 Examples:
@@ -100,24 +103,21 @@ def watch_gangs(
     from extender.plans.gang_plan import PlanPhase
     from health.peers.comparison import detect
     from health.peers.verdict import judge, priced
-    from topology.flag_sources import open_log
+    from health.peers.watch import asked
+    from topology.flag_sources import Breaker, open_log
 
     watched, changes, strangers = list[WatchedGang](), list[FlagChange](), list[str]()
     recorded, failed = None, None
     try:
-        gangs = {gang.key: gang.promised for gang in list_plans(which) if gang.phase is PlanPhase.BOUND}
-        if plan.machines is not None:
-            gangs = {key: tuple(name for name in nodes if name in plan.machines) for key, nodes in gangs.items()}
-        flags = []
-        if any(gangs.values()):
-            recording = endpoint.fetch(
-                plan.queries,
-                start=(now - timedelta(seconds=plan.span)).timestamp(),
-                end=now.timestamp(),
-                step=plan.step,
-                labels=plan.labels,
-                machines={name for nodes in gangs.values() for name in nodes},
-            )
+        gangs: dict[GangKey, list[str]] = {}
+        flags: list[NodeFlag] = []
+        for gang in list_plans(which):
+            nodes = [name for name in gang.promised if plan.machines is None or name in plan.machines]
+            if gang.phase is PlanPhase.BOUND and nodes:
+                gangs[gang.key] = nodes
+        compared = {name for nodes in gangs.values() for name in nodes}
+        if compared:
+            recording = asked(endpoint, replace(plan, machines=compared), until=now.timestamp())
         for key, nodes in gangs.items():
             try:
                 of_gang = recording.only(nodes)
@@ -126,6 +126,8 @@ def watch_gangs(
                 watched.append(WatchedGang(*key, len(nodes), verdict.verdict, judged=True))
             except ArnoldError as error:
                 watched.append(WatchedGang(*key, len(nodes), error.message, judged=False))
+        if not yes:
+            Breaker(len(compared)).check(flags, where="arnold watch")
         recorded = record_findings(store, flags, now=now)
         with open_log(store) as log:
             held, slowdowns = log.holding(now), log.slowdowns()

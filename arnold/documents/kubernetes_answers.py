@@ -1,5 +1,5 @@
 """Answers about a live Kubernetes cluster: of ``arnold kube``, and of ``arnold flags list``, ``apply``, ``clear`` and
-``sync`` and ``arnold watch``, which are about annotations of its nodes.
+``sync``, and of ``arnold watch``, which are about annotations of its nodes.
 """
 
 from __future__ import annotations
@@ -506,7 +506,7 @@ class GangsWatchedDocument(JsonRecord):
     at: AwareTime
     """When the round began."""
     gangs: tuple[WatchedGang, ...]
-    """All bound gangs, by namespace and name."""
+    """All bound gangs with nodes that are watched, by namespace and name."""
     recorded: RecordDocument | None
     """What was written to --store; null = the round ended before."""
     changes: tuple[FlagChange, ...]

@@ -33,10 +33,7 @@ class Timing:
 
 
 def measure(machines: int, length: int, *, runs: int) -> list[Timing]:
-    """All seven metrics judged, none of them ending the search: healthy machines, and one that is broken throughout.
-
-    The bound cannot set aside any window of the broken machine's metrics, so that is the worst case.
-    """
+    """All seven metrics judged: of healthy machines, and where one is broken throughout."""
     rng = np.random.default_rng(1)
     healthy = recording(healthy_job(machines, rng, seconds=length), rng, source="healthy")
     broken = replace(healthy, metrics={name: _one_off(samples) for name, samples in healthy.metrics.items()})

@@ -14,15 +14,15 @@ from docs.generate.schemas import schemas_text
 
 
 def generated() -> Mapping[Path, str]:
-    """Return each file that is made, and its text; the chart has the dashboard that is written before it."""
-    reference = Path(__file__).parents[1] / "reference"
+    """Return each file that is made, and its text."""
+    reference, dashboard = Path(__file__).parents[1] / "reference", dashboard_text()
     pages = {
         reference / "commands.md": commands_text(),
         reference / "formats.md": formats_text(),
         reference / "schemas.md": schemas_text(),
-        MANIFESTS / "components/monitoring/dashboard.json": dashboard_text(),
+        MANIFESTS / "components/monitoring/dashboard.json": dashboard,
     }
-    return pages | {MANIFESTS / "chart" / name: text for name, text in chart_files(dashboard_text()).items()}
+    return pages | {MANIFESTS / "chart" / name: text for name, text in chart_files(dashboard).items()}
 
 
 if __name__ == "__main__":

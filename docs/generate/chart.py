@@ -15,17 +15,20 @@ import yaml
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "arnold-system"
 
-ROLLS = """\
-    metadata:
-      annotations:
-        # settings are read at the start
-        checksum/settings: {{ toYaml .Values.settings | sha256sum }}
-      labels:
-"""
+IMAGE = ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n')
+
+
+def rolls(config_map: str) -> tuple[str, str]:
+    """Return the change by which pods are made anew when a ConfigMap, which is read at the start, is another."""
+    checksum = f'checksum/config: {{{{ include (print $.Template.BasePath "/{config_map}") . | sha256sum }}}}'
+    template = "    metadata:\n      labels:\n"
+    return template, template.replace("      labels:", f"      annotations:\n        {checksum}\n      labels:")
+
+
 CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "base/extender.yaml": (
         ("  replicas: 2\n", "  replicas: {{ .Values.extender.replicas }}\n"),
-        ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n'),
+        IMAGE,
         (
             "--client-ca=/etc/arnold/tls/ca.crt\n",
             "--client-ca=/etc/arnold/tls/ca.crt\n            {{- with .Values.extender.extraArgs }}\n"
@@ -36,7 +39,7 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             '            requests: {cpu: "1", memory: 1Gi}\n            limits: {memory: 2Gi}\n',
             "            {{- toYaml .Values.extender.resources | nindent 12 }}\n",
         ),
-        ("    metadata:\n      labels:\n", ROLLS),
+        rolls("settings.yaml"),
     ),
     "base/scheduler.yaml": (
         ("  replicas: 2\n", "  replicas: {{ .Values.scheduler.replicas }}\n"),
@@ -48,6 +51,7 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "            requests: {cpu: 500m, memory: 512Mi}\n            limits: {memory: 2Gi}\n",
             "            {{- toYaml .Values.scheduler.resources | nindent 12 }}\n",
         ),
+        rolls("scheduler-config.yaml"),
     ),
     "overlays/self-signed/certificates.yaml": (
         # the pods of a Job cannot be changed, so an upgrade makes another
@@ -55,11 +59,9 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "kind: Job\nmetadata:\n  name: arnold-certificates\n",
             "kind: Job\nmetadata:\n  name: arnold-certificates-{{ .Release.Revision }}\n",
         ),
-        ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n'),
+        IMAGE,
     ),
-    "components/health/watch.yaml": (
-        ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n'),
-    ),
+    "components/health/watch.yaml": (IMAGE, rolls("watch-settings.yaml")),
     "components/whole-node-pods/admission.yaml": (("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),),
     "base/namespace.yaml": (("value: 1000000000\n", "value: {{ .Values.priority | int }}\n"),),
 }
@@ -128,7 +130,7 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
 
     :raises ValueError: a manifest no longer has what a substitution replaces.
     """
-    kustomization = (MANIFESTS / "base/kustomization.yaml").read_text(encoding="utf-8")
+    kustomization = _text("base/kustomization.yaml")
     objects = yaml.safe_load(kustomization)
     own = [name for name in objects["resources"] if name.endswith(".yaml")]
     names = [
@@ -140,10 +142,10 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
     files["templates/settings.yaml"] = _config_map(
         "arnold-extender-settings", "  {{- toYaml .Values.settings | nindent 2 }}\n"
     )
-    scheduler = {"config.yaml": _text("base/scheduler-config.yaml")}
-    files["templates/scheduler-config.yaml"] = _config_map("arnold-scheduler-config", _data(scheduler))
-    script = {"certificates.py": _text("overlays/self-signed/certificates.py")}
-    made = _config_map("arnold-certificates-script", _data(script))
+    scheduler = _data("config.yaml", _text("base/scheduler-config.yaml"))
+    files["templates/scheduler-config.yaml"] = _config_map("arnold-scheduler-config", scheduler)
+    script = _data("certificates.py", _text("overlays/self-signed/certificates.py"))
+    made = _config_map("arnold-certificates-script", script)
     files["templates/certificates-script.yaml"] = _only(CONDITIONS["overlays/self-signed/certificates.yaml"], made)
     panels = '  dashboard.json: |\n{{ .Files.Get "dashboard.json" | indent 4 }}\n'
     shown = _config_map("arnold-dashboard", panels, labels='  labels: {grafana_dashboard: "1"}\n')
@@ -152,8 +154,8 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
     watched = _config_map("arnold-watch-settings", "  prometheus: {{ .Values.watch.prometheus | quote }}\n")
     files["templates/watch-settings.yaml"] = _only(".Values.watch.enabled", watched)
     tags = {image["name"]: image["newTag"] for image in objects["images"]}
-    settings, version = "\n".join(_settings(kustomization)), tags["arnold"]
-    files["values.yaml"] = VALUES.format(settings=settings, version=version, scheduler=tags["kube-scheduler"])
+    literals, version = "\n".join(_settings(kustomization)), tags["arnold"]
+    files["values.yaml"] = VALUES.format(settings=literals, version=version, scheduler=tags["kube-scheduler"])
     files["Chart.yaml"] = (
         "apiVersion: v2\nname: arnold\ntype: application\ndescription: Places whole training gangs by topology\n"
         f'version: {version}\nappVersion: "{version}"\nkubeVersion: ">=1.30.0-0"\n'
@@ -195,9 +197,8 @@ def _template(name: str) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text that Helm renders as it is, but for the namespace."""
-    return re.sub(r"{{.*?}}", lambda found: f"{{{{ `{found[0]}` }}}}", text).replace(
-        NAMESPACE, "{{ .Release.Namespace }}"
-    )
+    literal = re.sub(r"{{.*?}}", lambda match: f"{{{{ `{match[0]}` }}}}", text)
+    return literal.replace(NAMESPACE, "{{ .Release.Namespace }}")
 
 
 def _only(condition: str, text: str) -> str:
@@ -209,9 +210,6 @@ def _config_map(name: str, data: str, *, labels: str = "") -> str:
     return f"{head}{labels}data:\n{data}"
 
 
-def _data(files: Mapping[str, str]) -> str:
-    lines = []
-    for name, text in files.items():
-        lines.append(f"  {name}: |")
-        lines += [f"    {line}".rstrip() for line in _escaped(text).splitlines()]
-    return "\n".join(lines) + "\n"
+def _data(name: str, text: str) -> str:
+    lines = [f"    {line}".rstrip() for line in _escaped(text).splitlines()]
+    return "\n".join([f"  {name}: |", *lines]) + "\n"

@@ -533,16 +533,17 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
     diagnosis = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
     if diagnosis.cause in EACH:
         for root in roots[1:]:
+            if root.kind not in EACH:
+                continue
             also = _from_root(base, snapshot, root)
             known = {culprit.member for culprit in diagnosis.culprits}
-            if also.cause in EACH:
-                groups = tuple(dict.fromkeys((*diagnosis.groups, *also.groups)))
-                diagnosis = replace(
-                    diagnosis,
-                    culprits=(*diagnosis.culprits, *(c for c in also.culprits if c.member not in known)),
-                    groups=groups,
-                    victims=tuple(sorted({*diagnosis.victims, *also.victims} - {*groups})),
-                )
+            groups = tuple(dict.fromkeys((*diagnosis.groups, *also.groups)))
+            diagnosis = replace(
+                diagnosis,
+                culprits=(*diagnosis.culprits, *(c for c in also.culprits if c.member not in known)),
+                groups=groups,
+                victims=tuple(sorted({*diagnosis.victims, *also.victims} - {*groups})),
+            )
         if len(diagnosis.culprits) > 1:
             culprits = tuple(
                 replace(c, certainty="likely") if c.certainty == "certain" else c for c in diagnosis.culprits

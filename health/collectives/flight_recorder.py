@@ -149,11 +149,10 @@ def _groups(config: Row) -> dict[GroupKey, str]:
     for name, info in config.items():
         if not isinstance(info, dict):
             raise BadRow(f"the group {name!r:.60} is not an object")
-        ranks: Any = info.get("ranks")
-        listed_ranks = _ranks(ranks if isinstance(ranks, str) else str(ranks))
-        if not listed_ranks:
+        ranks = _ranks(str(info.get("ranks")))
+        if not ranks:
             raise BadRow(f"the ranks of the group {name!r:.60} are not a list of numbers")
-        groups[GroupKey(name, listed_ranks)] = str(info.get("desc", ""))
+        groups[GroupKey(name, ranks)] = str(info.get("desc", ""))
     return groups
 
 

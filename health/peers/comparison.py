@@ -7,8 +7,8 @@ difference.  It stands out where it is off by several times the spread of all ro
 before, and noticeably.  A row without a past is compared with the others as they are, by a stricter rule.  One that
 stands out in 90 % of the windows of four minutes raises an alert.
 
-The idea and the four minutes are Minder's (arXiv 2411.01791); its distances between windows find fewer faults, with
-more false alarms, on machines and on GPUs (docs: peers.md).
+The idea and the four minutes are Minder's (arXiv 2411.01791); its distances between windows found fewer faults, with
+more false alarms, on machines and on GPUs.
 
 Alerts are taken back where healthy machines do not do the same: those that work would be accused.  Of one moment
 nothing follows, no alert and no flag, as a machine is judged by what it does for minutes; it is shown how far each
@@ -71,8 +71,7 @@ class ComparisonSettings:
     """What decides.  Four minutes are the paper's; the rest is measured (docs: peers.md)."""
 
     window: int = 8  # samples in a window
-    # score from which a row stands out; None = NEW
-    threshold: float | None = None
+    threshold: float = NEW  # score from which a row stands out
     # seconds that a machine has to stand out; the paper's 4 minutes.  0 = none, for trials
     continuity: float = 240.0
     # the same where the metric is the time of a training step.  It is the loss itself, not a sign of it, and costs the
@@ -273,10 +272,9 @@ class Windows:
             begins = [k for k in range(len(machines)) if k == 0 or machines[k] != machines[k - 1]]
             self.out &= np.logical_or.reduceat(self.out, begins, axis=0).sum(axis=0) <= 1
         self.score = np.abs(off) / np.maximum(spread, np.maximum(least, 1e-300) / usual)
-        self._pasts: list[
-            tuple[int, FloatArray, FloatArray]
-        ] = []  # from which window on, of each row: its past, peers'
-        limit = settings.threshold or NEW
+        # from which window on; of each row what it had before, and what its peers had
+        self._pasts: list[tuple[int, FloatArray, FloatArray]] = []
+        limit = settings.threshold
         shortest = 1 if errors else ceil(PAST * needed)
         begin, end = window + shortest - 1, self.levels.shape[1]
         while begin < end:

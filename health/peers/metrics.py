@@ -1,4 +1,4 @@
-"""The metrics that machines are compared by: their names, the order in which they are asked, what counts as different.
+"""The metrics that machines are compared by: their names, the order in which they are told, what counts as different.
 
 A metric is known by the name this project gives it or by the names that exporters give it.  One that is not known is
 judged as well, after those that are.

@@ -112,6 +112,18 @@ class _NoRedirect(HTTPRedirectHandler):
         """Refuse."""
 
 
+def asked(endpoint: Endpoint, plan: WatchPlan, *, until: float) -> MetricRecording:
+    """Ask for what a round looks at that begins at a time, in seconds since 1970; see :meth:`Endpoint.fetch`."""
+    return endpoint.fetch(
+        plan.queries,
+        start=until - plan.span,
+        end=until,
+        step=plan.step,
+        labels=plan.labels,
+        machines=plan.machines,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class WatchRound:
     """One round of a watch."""
@@ -138,14 +150,7 @@ def watch(
         begun = now()
         verdict, error = None, None
         try:
-            recording = endpoint.fetch(
-                plan.queries,
-                start=begun - plan.span,
-                end=begun,
-                step=plan.step,
-                labels=plan.labels,
-                machines=plan.machines,
-            )
+            recording = asked(endpoint, plan, until=begun)
             verdict = judge(recording, list(detect(recording, settings, changed=held)))
         except ArnoldError as problem:
             error = problem

@@ -497,8 +497,8 @@ class _Assembly:
         def dense(values: NDArray[Any]) -> NDArray[Any]:
             filled = np.zeros(shape, dtype=values.dtype)
             filled.reshape(-1)[cell] = values
-            for place, rank, step in np.argwhere(missing):
-                filled[place, rank, step] = np.median(filled[place][~missing[place]])
+            for place in np.flatnonzero(missing.any(axis=(1, 2))):
+                filled[place][missing[place]] = np.median(filled[place][~missing[place]])
             return filled
 
         start, row = dense(self.columns.start), dense(np.arange(len(cell), dtype=np.int32))

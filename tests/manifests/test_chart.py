@@ -56,7 +56,7 @@ def by_name(objects: list[Object]) -> dict[tuple[str, str], Object]:
     for thing in plain:
         for part in (thing, thing.get("spec", {}).get("template", {})):
             notes = part.get("metadata", {}).get("annotations", {})
-            for note in ("helm.sh/resource-policy", "checksum/settings"):
+            for note in ("helm.sh/resource-policy", "checksum/config"):
                 notes.pop(note, None)
             if not notes:
                 part.get("metadata", {}).pop("annotations", None)
@@ -130,6 +130,21 @@ def test_values_reach_their_objects(chart_for_plane: Chart) -> None:
     assert pick(own, "Job")["spec"]["template"]["spec"]["containers"][0]["image"] == "images.example/arnold:9"
     notes = [pod_template(pick(objects, "Deployment", "arnold-extender"))["metadata"] for objects in (plain, own)]
     assert notes[0]["annotations"] != notes[1]["annotations"]
+
+
+def test_pods_of_the_watch_roll_when_its_server_is_another(chart_for_plane: Chart) -> None:
+    """Every Deployment that reads a ConfigMap has its checksum; that of the scheduler is the same as before."""
+    asked = [{"watch": {"enabled": True, "prometheus": f"http://{name}:9090"}} for name in ("a", "b")]
+    first, second = (
+        {
+            thing["metadata"]["name"]: pod_template(thing)["metadata"]["annotations"]["checksum/config"]
+            for thing in chart_for_plane(**values)
+            if thing["kind"] == "Deployment"
+        }
+        for values in asked
+    )
+    assert first["arnold-watch"] != second["arnold-watch"]
+    assert {name for name in first if first[name] == second[name]} == {"arnold-extender", "arnold-scheduler"}
 
 
 def test_another_namespace_is_named_everywhere(chart_for_plane: Chart) -> None:

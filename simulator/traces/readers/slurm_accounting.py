@@ -24,8 +24,8 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any
 
-from ground.errors import TraceFormatError
-from ground.files import ByteStream
+from ground.errors import InvalidInput, TraceFormatError
+from ground.files import ByteStream, open_stream
 from ground.formats import FileFormat
 from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord
@@ -278,12 +278,27 @@ class Sacct:
                 account=intern(cells.get("account") or cells.get("group", "")),
                 partition=intern(cells.get("partition", "")),
                 limit=length(cells.get("timelimit", "")) if raw is None else raw,
-                node_list=cells.get("nodelist", ""),
+                node_list="" if (listed := cells.get("nodelist", "")) in ("None assigned", "(null)") else listed,
                 comment=cells.get("comment", ""),
                 priority=float(priority) if (priority := cells.get("priority", "")).isdecimal() else None,
             )
 
         yield from bad_rows.keep(_rows(source, bad_rows), run, source)
+
+
+def read_sacct(path: str, bad_rows: TraceRows) -> Iterator[tuple[str, SlurmRun]]:
+    """Yield all records of a table of sacct with where they stand, in the order of the file.
+
+    :raises InvalidInput: it is none.
+    :raises TraceFormatError: it is damaged.
+    """
+    reader = Sacct()
+    with open_stream(path) as source:
+        if reader.likeness(source.head) < 1.0:
+            fix = "give what `sacct --parsable2` prints (arnold formats jobs)"
+            raise InvalidInput("is no table of sacct", where=source.name, fix=fix)
+        for line, run in reader.runs(source, bad_rows):
+            yield source.at(line), run
 
 
 def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mapping[str, str]]]:

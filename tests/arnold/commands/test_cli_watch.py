@@ -113,6 +113,30 @@ def test_what_does_not_work_is_no_price(api: FakeCluster, arnold: Arnold, tmp_pa
     assert annotations(api) == {"n20": "faulty"}
 
 
+def test_a_round_that_finds_too_many_changes_nothing(
+    api: FakeCluster, arnold: Arnold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of 24 nodes, one in each gang, are more than a tenth: neither store nor nodes are written to, unless a
+    person says so.
+    """
+    monkeypatch.setattr("topology.flag_sources.CLUSTER_SHARE", 0.1)  # of a quarter of a gang none would be an outlier
+    idle = dict.fromkeys(("n01", "n09", "n17"), 0.1)
+    with serving(power(idle)) as prometheus:
+        found = watch(arnold, prometheus.url, tmp_path, "--json")
+        assert (found.code, found.json["recorded"], annotations(api)) == (2, None, {})
+        assert says(found.json["error"]["fix"], "--yes")
+        assert arnold("flags", "show", "--store", tmp_path / "flags.db", "--json").json["flags"] == []
+        watch(arnold, prometheus.url, tmp_path, "--yes")
+    assert annotations(api) == dict.fromkeys(idle, "faulty")
+
+
+def test_nodes_of_no_gang_are_asked_of_nobody(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """Where --only names no node of a gang there is nothing to compare, and nothing to ask."""
+    with serving(power({})) as prometheus:
+        ran = watch(arnold, prometheus.url, tmp_path, "--only", "n24", "--json")
+    assert (ran.code, ran.json["gangs"], prometheus.asked) == (0, [], [])
+
+
 def test_only_a_live_kubernetes_is_watched(arnold: Arnold, tmp_path: Path) -> None:
     """A file has no gangs that run."""
     ran = arnold("watch", "--cluster", "cluster.csv", "--prometheus", "http://p:1", "--store", tmp_path / "s", "--json")
