@@ -203,7 +203,7 @@ class ClusterCache:
             self._last_pod[member.key] = member.pod
 
     def put_owner(self, owner: Owner) -> None:
-        """Take up a Job, JobSet, StatefulSet or PodGroup; of how its pods fare only what has ended for good counts."""
+        """Take up a maker of pods, or a PodGroup; of how its pods fare only what has ended for good counts."""
         owner = self.claimed.owner(owner)
         uid, namespace = owner.metadata.uid, owner.metadata.namespace or "default"
         old = self._owners.get(uid)

@@ -6,12 +6,12 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from math import ceil
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from extender.gangs.job import nodes_needed
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.plans.reservation import Reservation, ReservationPhase
 
@@ -89,7 +89,7 @@ class Metrics(Collector):
         yield gap
         nodes = sum(len(plan.promised) for plan in holding)
         yield GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold", nodes)
-        unbound = sum(max(0, plan.size - len(plan.ended) - plan.bound_pods) for plan in holding)
+        unbound = sum(max(0, plan.size - plan.bound_pods) for plan in holding)
         yield GaugeMetricFamily("arnold_unbound_ranks", "Ranks whose node is promised, and no pod is on it", unbound)
         yield GaugeMetricFamily("arnold_free_nodes", "Whole nodes that no pod and no plan has", self._free_nodes())
         yield from _queued(plans)
@@ -115,7 +115,7 @@ def _queued(plans: Iterable[GangPlan]) -> Iterable[GaugeMetricFamily]:
         if plan.phase is PlanPhase.QUEUED and complete is not None:
             row = [*plan.key, plan.reason]
             waited.add_metric(row, max(0.0, (now - complete.since).total_seconds()))
-            wanted.add_metric(row, ceil(plan.size / plan.pods_per_node))
+            wanted.add_metric(row, nodes_needed(plan.size, plan.pods_per_node))
     yield waited
     yield wanted
 

@@ -76,7 +76,6 @@ class _SchedulingPolicy(Object, frozen=True):
 class _NetworkTopology(Object, frozen=True):
     mode: str = ""
     highest_tier_allowed: int | None = None
-    highest_tier_name: str = ""
 
 
 class _SubGroupPolicy(Object, frozen=True):
@@ -235,11 +234,9 @@ def trim(meta: Metadata) -> None:
     """Drop from the metadata of an object just decoded, in place, what is not to be kept."""
     if meta.annotations:
         # A dictionary keeps its room when keys go: a new one.
-        read = {key: text for key, text in meta.annotations.items() if key in READ}
+        kept = {key: _kept(key, text) for key, text in meta.annotations.items() if key in READ}
         unread = (key for key in meta.annotations if key not in READ and WISH.match(key))
-        kept = {key: _kept(key, text) for key, text in read.items()} | {
-            cut(key, LONGEST_KEY): "" for key in islice(unread, 8)
-        }
+        kept |= {cut(key, LONGEST_KEY): "" for key in islice(unread, 8)}
         force_setattr(meta, "annotations", kept or None)
     if meta.labels and len(meta.labels) > MOST_LABELS:
         named = {key: text for key, text in meta.labels.items() if key in NAMES or key.startswith(f"{GROUP}/")}

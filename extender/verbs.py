@@ -2,9 +2,8 @@
 
 A member of a gang may use the one node that its gang's plan gives to it, if that is the node which its release, or a
 move since, has written into the pod as kube-scheduler knows it; all others go to ``FailedAndUnresolvableNodes``, or
-kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a
-gang gets what is not promised (see :func:`tightest`).  A pod without GPUs is none of our business.  Nothing is
-remembered of a question.
+kube-scheduler would look for pods to preempt there.  A pod with GPUs and without a gang gets what is not promised (see
+:func:`tightest`).  A pod without GPUs is none of our business.  Nothing is remembered of a question.
 
 The protocol is k8s.io/kube-scheduler/extender/v1, 1.36 and 1.37.  The Go structs have no JSON tags: outer keys are the
 names of Go fields (``NodeNames``), pods and nodes inside are ordinary Kubernetes JSON.  A scheduler with

@@ -33,11 +33,7 @@ def ask_slurm(
     :raises InvalidInput: there is no partition as the request names.
     """
     # nodes first: where no controller answers, scontrol fails for them alone; without a topology it says 0 as well
-    nodes, complaint = ask("scontrol", "show nodes", "--all", "--future", "--oneliner")
-    if "NodeName=" not in nodes.text:
-        none = f"Slurm lists no nodes{complaint}"
-        raise SlurmRefused(none, where=nodes.name, fix="check that the controller knows its nodes: sinfo")
-    records = [nodes]
+    records = [ask_nodes()]
     for question, options in {"show partitions": ("--all", "--oneliner"), "show reservations": ("--oneliner",)}.items():
         answer, _ = ask("scontrol", question, *options)
         records.append(answer)
@@ -61,6 +57,15 @@ def ask_slurm(
     # the details have the GPUs of a job where the accounting does not count them
     running = (ask("scontrol", "show jobs", "--all", "--oneliner", "--details")[0],) if jobs else None
     return topology, tuple(records), tuple(notes), running
+
+
+def ask_nodes(*options: str, epoch: bool = False) -> Source:
+    """Return what Slurm says of its nodes, one at least; raise as :func:`ask`, also where it lists none."""
+    nodes, complaint = ask("scontrol", "show nodes", "--all", "--future", "--oneliner", *options, epoch=epoch)
+    if "NodeName=" not in nodes.text:
+        none = f"Slurm lists no nodes{complaint}"
+        raise SlurmRefused(none, where=nodes.name, fix="check that the controller knows its nodes: sinfo")
+    return nodes
 
 
 def ask(program: str, question: str, *options: str, epoch: bool = False) -> tuple[Source, str]:

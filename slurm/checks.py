@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -35,19 +35,24 @@ class SlurmCheck(JsonRecord):
     """What to add where; empty where all is well."""
 
 
-def orders_folder() -> Path:
-    """Return the folder of orders, beside the TaskProlog of the live Slurm.
+def configured() -> dict[str, str]:
+    """Return the configuration of the live Slurm; raise as :func:`~slurm.ask.ask`."""
+    return dict(re.findall(r"^(\w+)\s*=[ \t]*(.*?)[ \t]*$", ask("scontrol", "show config")[0].text, re.MULTILINE))
 
-    :raises InvalidInput: Slurm has none.
+
+def orders_folder(config: Mapping[str, str]) -> Path:
+    """Return the folder of orders, beside the TaskProlog of a configuration.
+
+    :raises InvalidInput: it has none.
     """
-    found = re.search(r"^TaskProlog\s*=\s*(/\S+)", ask("scontrol", "show config")[0].text, re.MULTILINE)
-    if found is None:
+    match = re.match(r"/\S+", config.get("TaskProlog", ""))
+    if match is None:
         fix = (
             "lay manifests/slurm/task_prolog and a folder orders beside it where every node sees them, and set "
             "TaskProlog in slurm.conf; or say --orders FOLDER"
         )
         raise InvalidInput("Slurm has no TaskProlog: ranks would be in Slurm's own order", where="slurm.conf", fix=fix)
-    return Path(found[1]).resolve().parent / "orders"
+    return Path(match[0]).resolve().parent / "orders"
 
 
 def checks(orders: Path | None) -> Iterator[SlurmCheck]:
@@ -56,7 +61,7 @@ def checks(orders: Path | None) -> Iterator[SlurmCheck]:
     :param orders: the folder of orders; ``None`` = beside the TaskProlog.
     :raises SlurmRefused: it cannot be asked at all.
     """
-    config = dict(re.findall(r"^(\w+)\s*=[ \t]*(.*?)[ \t]*$", ask("scontrol", "show config")[0].text, re.MULTILINE))
+    config = configured()
     version = config.get("SLURM_VERSION", "")
     for program in ("sbatch", "squeue", "sdiag"):
         try:
@@ -73,7 +78,7 @@ def checks(orders: Path | None) -> Iterator[SlurmCheck]:
     near = abs(skew) <= MOST_SKEW
     yield SlurmCheck("clock", near, f"{skew:+.0f} s from the controller's", "" if near else "synchronise both (chrony)")
     try:
-        folder = orders or orders_folder()
+        folder = orders or orders_folder(config)
     except InvalidInput as error:
         yield SlurmCheck("TaskProlog", False, error.message, error.fix)
     else:
@@ -101,7 +106,7 @@ def checks(orders: Path | None) -> Iterator[SlurmCheck]:
     yield SlurmCheck("sizes", fits, size, "" if fits else few)
 
 
-def _privileges(config: dict[str, str]) -> SlurmCheck:
+def _privileges(config: Mapping[str, str]) -> SlurmCheck:
     """Return whether this account may change jobs of others, and make reservations."""
     user, slurm_user = getpass.getuser(), config.get("SlurmUser", "").partition("(")[0]
     if user in ("root", slurm_user):

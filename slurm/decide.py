@@ -42,7 +42,6 @@ from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePo
 from slurm.live import OURS, LiveSlurm, SlurmJob
 from slurm.request import GridRequest, asked_in, job_file_of
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.flags import NodeFlag
 from topology.node_names import expand_hostlist, fold_hostlist
 
 WAIT = 10 * MINUTE  # that a job waits for its plan at most, unless it is prolonged: as in job_submit.lua
@@ -232,10 +231,6 @@ class SlurmQueue:
         """Note why a job waits."""
         self.reasons[str(key)] = why
 
-    def flags(self) -> Sequence[NodeFlag]:
-        """Return what Slurm has against its nodes."""
-        return self.live.flags
-
 
 class SlurmState:
     """The nodes of a look as queue policies see them; what is planned since is in use."""
@@ -282,10 +277,8 @@ class SlurmState:
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which the job could use if nothing were in use."""
         cluster = self._live.free_for(self._live.by_number[str(job.key)])
-        if id(cluster) not in self._masks:
-            mask = np.ones(len(cluster), dtype=np.bool_)
-            mask[[*cluster.kept_out, *(node for node, flag in cluster.flags.items() if flag.kind == "faulty")]] = False
-            self._masks[id(cluster)] = mask
+        if id(cluster) not in self._masks:  # the look keeps it, so that no other has its id
+            self._masks[id(cluster)] = cluster.emptied().idle
         return self._masks[id(cluster)]
 
     def may_fit(self, job: Waiting) -> bool:  # noqa: ARG002
@@ -303,8 +296,8 @@ class SlurmState:
 
     def share(self, namespace: str) -> float:
         """Return the GPUs that an account has."""
-        accounts = {job.number: job.account for job in self._live.jobs}
-        return sum(row.gpus * len(row.places) for row in self.running if accounts[str(row.key)] == namespace)
+        of = self._live.by_number
+        return sum(row.gpus * len(row.places) for row in self.running if of[row.key].account == namespace)
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ from slurm.live import LiveSlurm
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag, in_words, merge_by_node, severity
 from topology.node_names import fold_hostlist
-from topology.slurm_nodes import OWN_REASON, SlurmNode, Use, use_of
+from topology.slurm_nodes import OWN_REASON, SlurmNode, Use, by_slurm, use_of
 
 Measure = Literal["price", "weight", "reserve", "drain"]
 SUSPECT = "arnold_suspect"  # the reservation of nodes that checks may use, and jobs may not
@@ -105,7 +105,7 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
     What Slurm itself said is no evidence here: its nodes are out of work already.
     """
     nodes = {node.name: node for node in live.said.nodes or () if node.name in live.base.index_of}
-    held = {flag.node: flag for flag in merge_by_node(flag for flag in flags if not flag.source.startswith("slurm"))}
+    held = {flag.node: flag for flag in merge_by_node(flag for flag in flags if not by_slurm(flag))}
     wanted = {name: getattr(policy, held[name].kind) if name in held else "price" for name in nodes}
     suspects = {name for other in live.said.reservations or () if other.name == SUSPECT for name in other.nodes}
     kept = {name for name in suspects if wanted.get(name) == "reserve"}
@@ -115,7 +115,7 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
         weight = node.weight if memory.weight is None else memory.weight
         if ours and wanted[name] != "drain":
             if use_of(word for word in node.state if "DRAIN" not in word.upper()) is Use.UNUSABLE:
-                passed[name] = f"was drained by us, and is {'+'.join(node.state).lower()}"
+                passed[name] = f"was drained by us, and is {node.in_words}"
             else:
                 changes.append(KeeperChange("resume", name))
         heavy = None if weight is None or wanted[name] != "weight" else weight + _added(held[name])
@@ -136,7 +136,7 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
             continue
         memory = Memory.of(nodes[name])
         if use_of(nodes[name].state) is Use.UNUSABLE:
-            passed[name] = f"is out of work already: {nodes[name].reason.text or '+'.join(nodes[name].state).lower()}"
+            passed[name] = f"is out of work already: {nodes[name].reason.text or nodes[name].in_words}"
         elif memory.foreign and measure == "drain":
             passed[name] = "its comment is somebody else's"
         elif refusal := budget.take(name):

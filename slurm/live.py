@@ -19,9 +19,8 @@ import numpy as np
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from slurm.ask import SlurmRefused, ask
+from slurm.ask import SlurmRefused, ask, ask_nodes
 from topology.cluster import BoolArray, Cluster
-from topology.flags import NodeFlag
 from topology.load import load_topology, slurm_list, with_node_list
 from topology.node_names import NodeNames, expand_hostlist
 from topology.slurm_nodes import Use, planned_alone, slurm_time, use_of, without_reservation
@@ -121,29 +120,28 @@ class LiveSlurm:
     unheld: tuple[str, ...] = ()  # reservations of ours that no job names any more; their nodes count as free
 
     @classmethod
-    def of(cls, jobs: Sequence[SlurmJob], said: Sequence[Source], base: Cluster, now: float) -> LiveSlurm:
-        """Return the look of what its programs printed of nodes, partitions and reservations."""
-        names = NodeNames(base.index_of)
+    def of(cls, jobs: Sequence[SlurmJob], said: SlurmSnapshot, base: Cluster, now: float) -> LiveSlurm:
+        """Return the look of what it says of nodes, partitions and reservations."""
         starts = tuple(
-            PlannedStart(job.begin, tuple(job.partition.split(",")), _nodes(job.planned))
+            PlannedStart(job.begin, tuple(job.partition.split(",")), nodes)
             for job in jobs
             if job.pending and job.begin is not None and job.reason not in INELIGIBLE
+            for nodes in [frozenset(expand_hostlist(job.planned)) if job.planned else None]
         )
-        read = SlurmSnapshot.merged(part for source in said if (part := read_snapshot(source, names)) is not None)
         used = {job.reservation for job in jobs}
-        over = [held for held in read.reservations or () if _OF_A_PLAN.fullmatch(held.name) and held.name not in used]
+        over = [held for held in said.reservations or () if _OF_A_PLAN.fullmatch(held.name) and held.name not in used]
         let_go = {name for held in over for name in held.nodes}
-        read = replace(
-            read,
+        left = replace(
+            said,
             nodes=tuple(
                 replace(node, state=without_reservation(node.state)) if node.name in let_go else node
-                for node in read.nodes or ()
+                for node in said.nodes or ()
             ),
-            reservations=tuple(held for held in read.reservations or () if held not in over),
+            reservations=tuple(held for held in said.reservations or () if held not in over),
             planned=starts,
             stated=now,
         )
-        return cls(now, tuple(jobs), read, base, tuple(held.name for held in over))
+        return cls(now, tuple(jobs), left, base, tuple(held.name for held in over))
 
     @cached_property
     def by_number(self) -> Mapping[str, SlurmJob]:
@@ -167,11 +165,10 @@ class LiveSlurm:
     def _partitions(self) -> dict[str, SlurmPartition | None]:
         return {}
 
-    def free_for(self, job: SlurmJob, *, reservation: str | None = None) -> Cluster:
+    def free_for(self, job: SlurmJob) -> Cluster:
         """Return the cluster as a job could have it now, as its partition, features, reservation, time and excluded
-        nodes say.
+        nodes say: the same object for all jobs that ask alike.
 
-        :param reservation: in place of its own.
         :raises ArnoldError: what it asks cannot be told.
         """
         if job.partition not in self._partitions:
@@ -184,17 +181,19 @@ class LiveSlurm:
         if seconds is None:
             seconds = inf if partition is None else partition.default_seconds or partition.max_seconds
         most = inf if partition is None else partition.max_seconds
-        held = job.reservation if reservation is None else reservation
         # two times are alike that cross the same beginnings of reservations and of planned jobs
-        about = (job.partition, job.features, held, bisect_left(self._events, self.now + seconds), seconds > most)
+        alike = (bisect_left(self._events, self.now + seconds), seconds > most)
+        about = (job.partition, job.features, job.reservation, *alike)
         if about not in self._for_requests:
-            request = SlurmRequest(job.partition, job.features, held, expected=seconds)
+            request = SlurmRequest(job.partition, job.features, job.reservation, expected=seconds)
             self._for_requests[about] = self._laid(request)
         cluster = self._for_requests[about]
-        excluded = _nodes(job.excluded) or ()
-        return cluster.with_kept_out(
-            {cluster.index_of[name]: "excluded" for name in excluded if name in cluster.index_of}
-        )
+        if not job.excluded:
+            return cluster
+        if (excluding := (*about, job.excluded)) not in self._for_requests:
+            excluded = (cluster.index_of[name] for name in expand_hostlist(job.excluded) if name in cluster.index_of)
+            self._for_requests[excluding] = cluster.with_kept_out(dict.fromkeys(excluded, "excluded"))
+        return self._for_requests[excluding]
 
     def _laid(self, request: SlurmRequest) -> Cluster:
         names = NodeNames(self.base.index_of)
@@ -229,15 +228,6 @@ class LiveSlurm:
         idle[self._in_jobs] = False
         return idle
 
-    @cached_property
-    def flags(self) -> Sequence[NodeFlag]:
-        """What Slurm has against its nodes: those that are down or drained, and why."""
-        return [
-            node.reason.flag(node.name, "+".join(node.state).lower())
-            for node in self.said.nodes or ()
-            if self._uses[node.name] is Use.UNUSABLE and node.name in self.base.index_of
-        ]
-
     def not_to_be_had(self, nodes: Sequence[str], cluster: Cluster) -> str:
         """Return the first of some nodes that a job cannot have now of what it could, and why; empty = it can have all.
 
@@ -257,10 +247,6 @@ class LiveSlurm:
         return defaults[0] if defaults else ""
 
 
-def _nodes(hostlist: str) -> frozenset[str] | None:
-    return frozenset(expand_hostlist(hostlist)) if hostlist else None
-
-
 class Eyes:
     """Looks at the live Slurm: four questions a look, and its topology where the nodes are others than before."""
 
@@ -271,24 +257,19 @@ class Eyes:
     def look(self) -> LiveSlurm:
         """Ask it; raise as :func:`~slurm.ask.ask`."""
         # the first line of a verbose answer is when the controller gave it
-        options = ("--all", "--future", "--oneliner", "--verbose")
-        nodes, complaint = ask("scontrol", "show nodes", *options, epoch=True)
-        if "NodeName=" not in nodes.text:
-            none = f"Slurm lists no nodes{complaint}"
-            raise SlurmRefused(none, where=nodes.name, fix="check that the controller knows its nodes: sinfo")
+        nodes = ask_nodes("--verbose", epoch=True)
         clock = re.search(r"^last_update_time=(\d+)", nodes.text)
         now = float(clock[1]) if clock is not None else clock_and_counts()[0]
         partitions, _ = ask("scontrol", "show partitions", "--all", "--oneliner")
         reservations, _ = ask("scontrol", "show reservations", "--oneliner", epoch=True)
         jobs = ask_jobs()  # last: what a job has taken since the nodes were asked for is its own
-        said = (nodes, partitions, reservations)
-        listed = read_snapshot(nodes, ())
-        rows = () if listed is None else listed.nodes or ()
-        about = [(node.name, node.gpus, node.gpu_type, node.topology) for node in rows], partitions.text
+        texts = (nodes, partitions, reservations)
+        said = SlurmSnapshot.merged(part for text in texts if (part := read_snapshot(text, ())) is not None)
+        about = [(node.name, node.gpus, node.gpu_type, node.topology) for node in said.nodes or ()], partitions.text
         if self._base is None or about != self._about:
-            name, _ = named_topology(said, NO_REQUEST)
+            name, _ = named_topology(texts, NO_REQUEST)
             topology, _ = ask("scontrol", f"show topology {name}".rstrip())
-            self._base, self._about = base_of(topology, said), about
+            self._base, self._about = base_of(topology, texts), about
         return LiveSlurm.of(jobs, said, self._base, now)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,7 +131,7 @@ class Service:
                 rest = {key: value for key, value in update.fields.items() if key != "ReservationName"}
                 update = replace(update, fields=rest)
         if update.nodes:
-            write_file(self.folder / update.jobs[0], "".join(f"{node}\n" for node in update.nodes))
+            write_order(self.folder, update.jobs[0], update.nodes)
         tell(*update.words())
 
     @contextmanager
@@ -169,6 +169,11 @@ def check(update: Update, live: LiveSlurm) -> None:
     for fault, is_so in faults.items():
         if is_so:
             raise InvalidInput(f"the plan {fault}", where=f"job {job.number}", fix="please report it")
+
+
+def write_order(folder: Path, number: str, nodes: Sequence[str]) -> None:
+    """Write the order file of a job: its nodes by rank, one a line."""
+    write_file(folder / number, "".join(f"{node}\n" for node in nodes))
 
 
 def read_orders(folder: Path) -> Orders:

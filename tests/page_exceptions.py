@@ -126,7 +126,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "scontrol": ("", "needs Slurm; the demo has what it would print"),
         "sinfo": ("", "needs Slurm; the demo has what it would print"),
         "sbatch ": ("", LAUNCHERS),
-        "arnold place job.yaml --time": ("", "needs Slurm"),
+        "arnold place --cluster slurm:": ("", "needs Slurm"),
         "arnold slurm submit": ("", LAUNCHERS),
         "arnold slurm check": ("", LAUNCHERS),
         "arnold slurm queue": ("", LAUNCHERS),

@@ -59,7 +59,7 @@ TopologyPlugin=topology/{plugin}
 TaskProlog={folder}/share/task_prolog
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
-TASK_PROLOG = Path(__file__).parents[1] / "manifests" / "slurm" / "task_prolog"
+MANIFESTS = Path(__file__).parents[1] / "manifests" / "slurm"
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,8 @@ def real_slurm(
     (folder / "topology.conf").write_text(topology, encoding="utf-8")
     (folder / "state").mkdir()
     (folder / "share" / "orders").mkdir(parents=True)
-    shutil.copy(TASK_PROLOG, folder / "share")
+    shutil.copy(MANIFESTS / "task_prolog", folder / "share")
+    shutil.copy(MANIFESTS / "job_submit.lua", folder)  # for JobSubmitPlugins=lua
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH"))}
     environment["SLURM_CONF"] = str(folder / "slurm.conf")
     with ExitStack() as stack:

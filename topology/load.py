@@ -464,7 +464,7 @@ def slurm_list(
         if node.name not in available.uses:
             continue
         # what all rows of a node together make of it for the job; of its states in words the worst row's
-        use, state, gpus, gpu_type = available.uses[node.name], "+".join(node.state).lower(), node.gpus, node.gpu_type
+        use, state, gpus, gpu_type = available.uses[node.name], node.in_words, node.gpus, node.gpu_type
         if (before := listed.get(node.name)) is not None:
             state = before.state if use_of(node.state) <= use_of(before.state.split("+")) else state
             gpus, gpu_type = before.gpus if gpus is None else gpus, gpu_type or before.gpu_type

@@ -352,6 +352,12 @@ _GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,
 
 OWN_REASON = "arnold: "
 """How reasons begin that we gave: they say what a store holds already, and would keep it alive for ever."""
+SLURM = "slurm"  # source of a flag that Slurm says without naming anybody; else the user's name follows it
+
+
+def by_slurm(flag: NodeFlag) -> bool:
+    """Return whether Slurm, or a user of its, holds it against a node."""
+    return flag.source.partition(":")[0] == SLURM
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,10 +368,10 @@ class SlurmReason:
     user: str = ""
     since: float | None = None
 
-    def flag(self, node: str, state: str, source: str = "slurm") -> NodeFlag:
-        """Return what is held against a node in a state, by ``source`` where nobody is named."""
+    def flag(self, node: str, state: str) -> NodeFlag:
+        """Return what is held against a node in a state."""
         since = None if self.since is None else datetime.fromtimestamp(self.since, UTC)
-        by, why = f"slurm:{self.user}" if self.user else source, self.text or f"Slurm: {state}"
+        by, why = f"{SLURM}:{self.user}" if self.user else SLURM, self.text or f"Slurm: {state}"
         return NodeFlag(node, "faulty", source=by, since=since, evidence=why)
 
 
@@ -386,6 +392,11 @@ class SlurmNode:
     weight: int | None = None  # the larger, the later Slurm gives it away; None = not said
     comment: str = ""  # and what may follow it
     newest: float | None = None  # the newest time, in seconds since 1970, that was past when Slurm said this
+
+    @property
+    def in_words(self) -> str:
+        """Its states as text: ``idle+drain``."""
+        return "+".join(self.state).lower()
 
 
 def slurm_nodes(source: Source, node_names: Container[str]) -> list[SlurmNode] | None:

@@ -27,7 +27,7 @@ from arnold.options.command import Command, Group, JsonCommand
 from arnold.options.field_options import file_option
 from arnold.options.shared_options import STORE_HELP, policy_option
 from ground.errors import InvalidInput, UnknownName, did_you_mean
-from ground.files import check_writable, read_source, write_file
+from ground.files import check_writable, read_source
 from slurm.ask import SlurmRefused, ask, tell
 from slurm.ask import submit as submit_words
 from slurm.request import GridRequest, job_file_of
@@ -172,7 +172,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
         check_writable(folder / "0")
     from arnold.options.cluster_options import SINGLE_NODES
     from slurm.decide import MOST_NAMES
-    from slurm.serve import served
+    from slurm.serve import served, write_order
 
     instance, outcome = _planned(grid, wish)
     blocks = instance.cluster.blocks is not None and "segment" not in wish.options
@@ -200,7 +200,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
         return code
     if code or not number.isdecimal():
         return code
-    write_file(folder / number, "".join(f"{node}\n" for node in nodes))
+    write_order(folder, number, nodes)
     if wish.starts_at_once:
         tell("update", f"JobId={number}", "StartTime=now")
     click.echo(line, err=wish.parsable)
@@ -493,9 +493,9 @@ def _sbatch(wish: Submission, nodes: int, own: Sequence[str]) -> tuple[int, str]
 
 def _orders(folder: str | None) -> Path:
     """Return the folder of orders: as said, or beside the TaskProlog of the live Slurm."""
-    from slurm.checks import orders_folder
+    from slurm.checks import configured, orders_folder
 
-    return orders_folder() if folder is None else Path(folder)
+    return orders_folder(configured()) if folder is None else Path(folder)
 
 
 def _ended(number: str) -> int:

@@ -91,16 +91,11 @@ def summaries(live: LiveSlurm, orders: Orders, decision: SlurmDecision) -> list[
 
 def job_document(job: SlurmJob, live: LiveSlurm, orders: Orders, decision: SlurmDecision) -> SlurmJobDocument:
     """Return all about one job."""
-    import numpy as np
-
     could_have = free = None
     if job.pending and decision.states.get(job.number) not in (None, "refused"):
         cluster = live.free_for(job)
-        out = [*cluster.kept_out, *(node for node, flag in cluster.flags.items() if flag.kind == "faulty")]
-        mask = np.ones(len(cluster), dtype=np.bool_)
-        mask[out] = False
-        could_have = int(np.count_nonzero(mask))
-        free = int(np.count_nonzero(mask & (cluster.free_gpus > 0)))
+        could_have = int(cluster.emptied().idle.sum())
+        free = int((cluster.usable_gpus > 0).sum())
     ranks = () if job.number in decision.plans else orders.get(job.number, ())
     return SlurmJobDocument(**_summary(job, live, orders, decision), ranks=ranks, could_have=could_have, free=free)
 

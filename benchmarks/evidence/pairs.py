@@ -9,11 +9,9 @@ from statistics import mean
 import numpy as np
 
 from benchmarks.evidence.naming import HEADER, Naming, rows
-from benchmarks.evidence.tested_pairs import Fault, measure, tree
+from benchmarks.evidence.tested_pairs import Fault, search, tree
 from benchmarks.report import section
 from benchmarks.report import table as markdown
-from health.pairs.group_testing import findings_of
-from health.pairs.rounds import next_round, plan_rounds
 from topology.cluster import Cluster
 
 SHAPES = {"8 leaves of 16": (8, 16), "4 minipods of 4 leaves of 8": (4, 4, 8), "16 leaves of 8": (16, 8)}
@@ -58,11 +56,5 @@ def searches(
             level = cluster.levels[rng.integers(len(cluster.levels))]
             name = str(rng.choice(cluster.names if kind == "node" else level.domains))
             faults[kind, name] = float(rng.choice(FACTORS))
-        nodes = range(len(cluster))
-        pairs, rounds = measure(cluster, plan_rounds(cluster, nodes)[:1], faults, rng), 1
-        while rounds < ROUNDS[len(kinds)] and (more := next_round(cluster, nodes, pairs)):
-            pairs += measure(cluster, more, faults, rng)
-            rounds += 1
-        places = (suspect.place for suspect in findings_of(pairs, cluster).suspects)
-        named = frozenset(("domain" if place.kind == "switch" else place.kind, place.name) for place in places)
-        yield rounds, (frozenset(faults), named)
+        named, rounds = search(cluster, faults, rng, most=ROUNDS[len(kinds)])
+        yield rounds, (frozenset(faults), frozenset(named))

@@ -86,9 +86,16 @@ _ENDS = """INCOMPLETE
 _MISMATCH = """#0-0 (27a079b828ff1a75) MISMATCH
   Communicator ranks have different collective operation counts
   {most} ranks have launched up to operation 6650
-  {few} {ranks} launched up to operation {number}
+  {few} launched up to operation {number}
   {listed}
 """
+
+
+def _one_apart(*, most: int, few: str, number: int) -> str:
+    listed = "Rank 9 -- GPU 1 managed by process 7 on node gpu2"
+    warnings = _MISMATCH.format(most=most, few=few, number=number, listed=listed)
+    return _RAS.format(status="MISMATCH", errors="", warnings=warnings)
+
 
 _DIAG = """Successfully ran diagnostic for group.
 +---------------------------+------------------------------------------------+
@@ -185,8 +192,6 @@ def _closed(node: str, peer: str) -> str:
     return f"{node}:71:88 [0] misc/socket.cc:484 NCCL WARN socketProgress: Connection closed by remote peer {peer}<55644>\n"
 
 
-_GOES = "gpu1:71:88 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.{0}<0>\n"
-
 _TORCHRUN = """E1104 torch.distributed.elastic.multiprocessing.api failed (exitcode: {code}) local_rank: 1 (pid: 71)
 ============================================================
 train.py FAILED
@@ -236,8 +241,7 @@ PASTED: dict[str, Pasted] = {
             errors=_ENDS,
             warnings=_MISMATCH.format(
                 most=26,
-                few=5,
-                ranks="ranks have",
+                few="5 ranks have",
                 number=6649,
                 listed="\n  ".join(
                     f"Rank {r} -- GPU {r} managed by process {r} on node 172.16.64.210" for r in range(5)
@@ -249,33 +253,13 @@ PASTED: dict[str, Pasted] = {
     ),
     "ras-behind": Pasted(
         "ras.txt",
-        _RAS.format(
-            status="MISMATCH",
-            errors="",
-            warnings=_MISMATCH.format(
-                most=31,
-                few=1,
-                ranks="rank has",
-                number=6649,
-                listed="Rank 9 -- GPU 1 managed by process 7 on node gpu2",
-            ),
-        ),
+        _one_apart(most=31, few="1 rank has", number=6649),
         (("gpu2", 9, 1),),
         "ncclras",
     ),
     "ras-ahead": Pasted(
         "ras.txt",
-        _RAS.format(
-            status="MISMATCH",
-            errors="",
-            warnings=_MISMATCH.format(
-                most=30,
-                few=2,
-                ranks="ranks have",
-                number=6651,
-                listed="Rank 9 -- GPU 1 managed by process 7 on node gpu2",
-            ),
-        ),
+        _one_apart(most=30, few="2 ranks have", number=6651),
         (),
         "ncclras",
     ),

@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 
 from ground.files import Source
-from health.pairs.group_testing import Pair
+from health.pairs.group_testing import Pair, findings_of
+from health.pairs.rounds import next_round, plan_rounds
 from topology.cluster import Cluster
 from topology.load import load_topology
 
@@ -49,3 +50,21 @@ def measure(
         factor = max((faults[part] for part in way & faults.keys()), default=1.0)
         pairs.append(Pair(a, b, BANDWIDTH / factor * (1 + NOISE * rng.standard_normal())))
     return pairs
+
+
+def named(cluster: Cluster, pairs: Sequence[Pair]) -> set[Fault]:
+    """What is suspected, a slow switch and a slow domain alike."""
+    places = (suspect.place for suspect in findings_of(pairs, cluster).suspects)
+    return {("domain" if place.kind == "switch" else place.kind, place.name) for place in places}
+
+
+def search(
+    cluster: Cluster, faults: Mapping[Fault, float], rng: np.random.Generator, *, most: int
+) -> tuple[set[Fault], int]:
+    """What is suspected after rounds one at a time, each planned by the results before it, and how many there were."""
+    nodes = range(len(cluster))
+    pairs, rounds = measure(cluster, plan_rounds(cluster, nodes)[:1], faults, rng), 1
+    while rounds < most and (more := next_round(cluster, nodes, pairs)):
+        pairs += measure(cluster, more, faults, rng)
+        rounds += 1
+    return named(cluster, pairs), rounds

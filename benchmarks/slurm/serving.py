@@ -86,16 +86,11 @@ def _served(slurm: RealSlurm, folder: Path, log: Path, seconds: float) -> float:
         file.chmod(0o755)
     log.write_text("")
     environment = slurm.environment | {"PATH": f"{counting}{os.pathsep}{slurm.environment['PATH']}"}
-    with (
-        (folder / "served").open("w") as out,
-        subprocess.Popen([ARNOLD, "slurm", "serve"], env=environment, stdout=out, stderr=out) as daemon,
-    ):
+    with _daemon(environment, folder) as daemon:
         sleep(START)
         begin = _spent(daemon.pid)
         sleep(seconds)
-        spent = _spent(daemon.pid) - begin
-        daemon.terminate()
-    return spent
+        return _spent(daemon.pid) - begin
 
 
 def _spent(process: int) -> float:
@@ -109,7 +104,7 @@ def room(install: Install, rounds: int) -> list[float]:
     waits = []
     with TemporaryDirectory(prefix="slurm") as name:
         folder = Path(name)
-        with real_slurm(install, folder, SMALL, SWITCHES, gpus=2) as slurm, _daemon(slurm, folder):
+        with real_slurm(install, folder, SMALL, SWITCHES, gpus=2) as slurm, _daemon(slurm.environment, folder):
             script = folder / "job.sh"
             script.write_text("#!/bin/sh\nsleep 600\n")
             common = ["--parsable", "--gpus-per-node=2", "-t60", "-o", "/dev/null"]
@@ -128,13 +123,13 @@ def room(install: Install, rounds: int) -> list[float]:
 
 
 @contextmanager
-def _daemon(slurm: RealSlurm, folder: Path) -> Iterator[None]:
+def _daemon(environment: dict[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (
         (folder / "served").open("w") as out,
-        subprocess.Popen([ARNOLD, "slurm", "serve"], env=slurm.environment, stdout=out, stderr=out) as daemon,
+        subprocess.Popen([ARNOLD, "slurm", "serve"], env=environment, stdout=out, stderr=out) as daemon,
     ):
         try:
-            yield
+            yield daemon
         finally:
             daemon.terminate()
 

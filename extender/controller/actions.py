@@ -67,7 +67,7 @@ class NotifyPod:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Delete a pod that said it may be stopped: its whole gang is, to make room for another."""
+    """Stop a pod, by itself or as all of its gang, to make room for another: by its own word, or by its priority."""
 
     pod: Pod
     why: str

@@ -49,9 +49,7 @@ class Outlooks:
     _reasons: dict[GangKey, str] = field(default_factory=dict)  # why each gang waits, as the solver has said
     _sentences: dict[GangKey, str] = field(default_factory=dict)
     _asked: dict[GangKey, float] = field(default_factory=dict)  # when it was found out, on the steady clock
-    _spared: dict[GangKey, float] = field(
-        default_factory=dict
-    )  # victims that cannot go, until when, on the steady clock
+    _spared: dict[GangKey, float] = field(default_factory=dict)  # victims that cannot go, until when, by the same clock
     _telling: asyncio.Task[None] | None = None
     _next: float = 0.0  # when to look again, on the steady clock
 

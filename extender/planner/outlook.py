@@ -95,8 +95,9 @@ def outlook_question(
 
 
 def _being_evicted(pod: Pod, now: datetime) -> bool:
-    disrupted = any(found.type == DISRUPTED and found.status == "True" for found in pod.status.conditions or ())
-    return disrupted and pod.leaving and now < instant(pod.metadata.deletion_timestamp) + LATE
+    if not pod.leaving or now >= instant(pod.metadata.deletion_timestamp) + LATE:
+        return False
+    return any(found.type == DISRUPTED and found.status == "True" for found in pod.status.conditions or ())
 
 
 def outlook(question: OutlookQuestion, stopping_limits: Limits = _LIMITS) -> tuple[str, StopProposal | None]:
@@ -112,8 +113,8 @@ def outlook(question: OutlookQuestion, stopping_limits: Limits = _LIMITS) -> tup
         with on_clock("wall", BUDGET):
             starts = start_times(cluster, job, question.running, now=now, solver=solver, limits=_LIMITS)
         stopping, priority = None, question.priority
-        with on_clock("wall", max(BUDGET, stopping_limits.seconds)):
-            if question.stops:
+        if question.stops:
+            with on_clock("wall", max(BUDGET, stopping_limits.seconds)):
                 stopping = whom_to_stop(
                     cluster, job, question.running, now=now, solver=solver, limits=stopping_limits, priority=priority
                 )

@@ -30,7 +30,7 @@ from topology.flag_sources import VERSION
 from topology.flags import FAULTY, HEALTHY, FlagEvent, NodeFlag
 from topology.kubernetes.nodes import NVSENTINEL, WARNED, WATCHED, Watched, time_with_zone
 from topology.kubernetes.objects import NodeEvent, NodeObject, read_items
-from topology.slurm_nodes import OWN_REASON, Use, use_of
+from topology.slurm_nodes import OWN_REASON, Use, by_slurm, use_of
 from topology.slurm_snapshot import read_snapshot
 from topology.taints import PREFER_NO_SCHEDULE
 
@@ -179,9 +179,6 @@ def read_reports(source: Source, *, by: str) -> Reports:
     return Reports(len(nodes), tuple(flags), tuple(sorted(looked_at - remarks.keys())))
 
 
-SLURM = "slurm"  # Source of what Slurm says without naming anybody; else the user's name follows it
-
-
 def read_slurm(source: Source) -> Reports:
     """Return what Slurm holds against nodes in what ``scontrol show nodes`` prints; what we told it is left out.
 
@@ -192,16 +189,14 @@ def read_slurm(source: Source) -> Reports:
         fix = "give what `scontrol show nodes --oneliner` prints"
         raise InvalidInput("says no states of nodes", where=source.name, fix=fix)
     unusable = [node for node in said.nodes if use_of(node.state) is Use.UNUSABLE]
-    flags = without_ours(node.reason.flag(node.name, "+".join(node.state).lower()) for node in unusable)
+    flags = without_ours(node.reason.flag(node.name, node.in_words) for node in unusable)
     bad = {node.name for node in unusable}
     return Reports(len(said.nodes), tuple(flags), tuple(node.name for node in said.nodes if node.name not in bad))
 
 
 def without_ours(flags: Iterable[NodeFlag]) -> list[NodeFlag]:
     """Return flags without those for which Slurm repeats what Arnold told it."""
-    return [
-        flag for flag in flags if flag.source.partition(":")[0] != SLURM or not flag.evidence.startswith(OWN_REASON)
-    ]
+    return [flag for flag in flags if not (by_slurm(flag) and flag.evidence.startswith(OWN_REASON))]
 
 
 def cleared_by_slurm(reports: Reports, held: Iterable[NodeFlag]) -> list[NodeFlag]:
@@ -213,7 +208,7 @@ def cleared_by_slurm(reports: Reports, held: Iterable[NodeFlag]) -> list[NodeFla
     return [
         NodeFlag(flag.node, "straggler", HEALTHY, source=flag.source)
         for flag in held
-        if flag.source.partition(":")[0] == SLURM and flag.node in listed and (flag.node, flag.source) not in now
+        if by_slurm(flag) and flag.node in listed and (flag.node, flag.source) not in now
     ]
 
 

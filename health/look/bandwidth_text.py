@@ -23,7 +23,6 @@ _TEST = re.compile(r"Collective test starting: (\w+)")
 _BEGINS = re.compile(r"^\s*#\s*(?:nThread|Collective test starting|Using devices)")
 FEWEST_TABLES = 4  # Tests of single nodes that can be compared
 SLOWER = 1.12  # Factor from which a node's own test is slow
-FAST = 0.95  # Share of the usual above which a test clears
 
 
 class MeasuredPair(NamedTuple):
@@ -136,7 +135,6 @@ def judge_bandwidths(facts: Sequence[object], _: Whereabouts) -> Iterator[object
 BANDWIDTH_TEXT = (
     TextForm(
         "nccl-tests",
-        "tables of nccl-tests (all_reduce_perf and others)",
         re.compile(r"#\s*nThread \d+|#\s*Collective test starting|#\s+size\s+count.*busbw|#\s+Using devices"),
         read_nccl_tests,
         judge_bandwidths,
@@ -144,7 +142,6 @@ BANDWIDTH_TEXT = (
     ),
     TextForm(
         "bandwidth-pairs",
-        "pairs of nodes with the bandwidth between them",
         re.compile(rf"^{_PAIR.pattern}\n{_PAIR.pattern}", re.MULTILINE),
         read_pair_list,
         judge_bandwidths,

@@ -10,15 +10,14 @@ path that is slow, neither is named unless other paths clear one of them.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ground.records import JsonRecord
 from health.collectives.diagnosis import ORDER, Certainty
 
-LEVELS: tuple[Certainty, ...] = tuple(sorted(ORDER, key=lambda level: ORDER[level]))
+LEVELS: tuple[Certainty, ...] = tuple(ORDER)
 """From the surest on."""
 HARDWARE = {"gpu-error", "nvswitch", "node-failure"}  # Kinds of clues that are about a device
 MOST_LINES = 20  # Lines of a file that a clue names
@@ -155,7 +154,6 @@ class TextForm(NamedTuple):
     """A form of text: how it is known and read."""
 
     kind: str
-    what: str  # it is, in words
     marks: re.Pattern[str]  # stand in every line of it, or, where it is a document, in its beginning
     read: Callable[[TextFile], Iterator[object]]
     judge: Callable[[Sequence[object], Whereabouts], Iterator[object]] | None = None  # what all files together show
@@ -267,11 +265,3 @@ def _of_one(one: Clue, other: Clue) -> bool:
 def line_numbers(lines: Iterable[Line]) -> tuple[int, ...]:
     """Return the numbers of lines, the first of many."""
     return tuple(sorted({line.number for line in lines}))[:MOST_LINES]
-
-
-def by_file(pairs: Iterable[tuple[str, Line]]) -> Mapping[str, list[Line]]:
-    """Return file -> its lines."""
-    files: dict[str, list[Line]] = defaultdict(list)
-    for name, line in pairs:
-        files[name].append(line)
-    return files

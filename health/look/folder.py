@@ -48,6 +48,7 @@ WORDS = (
 MOST_FILES = 20_000  # Of a folder: more than a log, a dump and a profile of each of 5,000 ranks
 MOST_KEPT = 10_000  # Lines of one form of one file that are kept of its beginning, and as many of its end
 LONGEST = 4_000  # Bytes of a line of a log that are looked at
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # First bytes of such a text
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _NODE = re.compile(r"(?:^|[-_.@])((?:node|host|nid|worker|dgx|hgx|cn)-?[a-z]*\d[\w-]*?)(?=[_.@]|$)", re.IGNORECASE)
 """Names of nodes in names of files: a name of another kind, such as that of a case or an Xid, is none."""
@@ -105,15 +106,15 @@ def look_at_folder(folder: str) -> FolderLook:
     """
     files = dict[str, LookedAt]()
     facts = defaultdict[str, list[object]](list)
-    recordings = Recordings()
+    recordings: Recordings = defaultdict(list)
     for path, name in _files(folder):
         files[name], found = _read(path, name, recordings)
         for kind, items in found.items():
             facts[kind] += items
     for name, kind, note, said in detect_in(recordings):
-        known = files.get(name)
-        kinds = [known.kind, kind] if known is not None and known.read else [kind]
-        notes = filter(None, (known.note if known is not None and known.read else "", note))
+        known = files[name]
+        kinds = [known.kind, kind] if known.read else [kind]
+        notes = filter(None, (known.note if known.read else "", note))
         files[name] = LookedAt(name, ", ".join(dict.fromkeys(kinds)), read=said is not None, note="; ".join(notes))
         facts[kind] += said or ()
     known_of = Whereabouts()
@@ -165,11 +166,11 @@ def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict
             head, damaged = stream.head, stream.damaged
     except ArnoldError as error:
         return LookedAt(name, "unknown", read=False, note=error.message), {}
-    found = {}
+    found, node = {}, node_in(name)
     for form in FORMS:
         lines = kept.get(form.kind)
         if lines and (form.sign is None or any(form.sign.search(line.text) for line in lines)):
-            found[form.kind] = list(form.read(TextFile(name, lines, node_in(name))))
+            found[form.kind] = list(form.read(TextFile(name, lines, node)))
     notes = [item.words for items in found.values() for item in items if isinstance(item, Note)]
     notes += ["cut off or damaged: what came before was read"] if damaged else []
     if found or kind:
@@ -178,7 +179,7 @@ def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict
         if looks.search(head):
             note = f"this looks like {what}; not read; export it as {instead}"
             return LookedAt(name, "unknown", read=False, note=note), {}
-    empty, binary = not head.strip(), b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    empty, binary = not head.strip(), b"\0" in head and not head.startswith(UTF_16)
     what = "empty" if empty else "binary" if binary else "unknown"
     note = "" if empty else "not read: no form of text or recording that is known; arnold formats lists them"
     return LookedAt(name, what, read=False, note="; ".join(filter(None, (note, *notes)))), {}
@@ -186,7 +187,7 @@ def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict
 
 def _lines_of(stream: ByteStream) -> dict[str, list[Line]]:
     """Return the lines of each form in a text: of a long one the first and the last of them."""
-    encoding = "utf-16" if stream.head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
+    encoding = "utf-16" if stream.head.startswith(UTF_16) else "utf-8"
     begins = stream.head.decode(encoding, errors="replace").removeprefix("\ufeff")
     documents = [form for form in FORMS if form.document and form.marks.search(begins)]
     logs = [form for form in FORMS if not form.document]

@@ -33,7 +33,7 @@ class ThroughputReport(NamedTuple):
     rank: int
     most: float
     file: str
-    line: int
+    line: Line
 
 
 class Slowest(NamedTuple):
@@ -46,7 +46,7 @@ def read_megatron_stragglers(text: TextFile) -> Iterator[object]:
     """Yield the extremes of each interval."""
     for line in text.lines:
         if match := _ETPT.search(line.text):
-            yield ThroughputReport(float(match[1]), int(match[2]), float(match[3]), text.name, line.number)
+            yield ThroughputReport(float(match[1]), int(match[2]), float(match[3]), text.name, line)
         elif match := _BOTTOM.search(line.text):
             yield Slowest(tuple(sorted((float(value), int(rank)) for value, rank in _VALUE.findall(match[1]))))
 
@@ -67,7 +67,7 @@ def judge_megatron_stragglers(facts: Sequence[object], _: Whereabouts) -> Iterat
     alone = not gaps or median(gaps) >= GAP
     if len(reports) >= FEWEST_REPORTS and times >= MOSTLY * len(reports) and factor >= SLOW and alone:
         says = f"has the least throughput in {times} of {len(reports)} reports, the fastest {factor:.2f} times as much"
-        lines = tuple(report.line for report in own if report.file == own[0].file)[:20]
+        lines = line_numbers(report.line for report in own if report.file == own[0].file)
         yield Clue(
             "slow", "likely" if factor >= VERY_SLOW else "possible", says, own[0].file, lines, rank=rank, factor=factor
         )
@@ -77,7 +77,6 @@ def judge_megatron_stragglers(facts: Sequence[object], _: Whereabouts) -> Iterat
         )
 
 
-_STEP = re.compile(r"=== Straggler Report")
 _SECTION = re.compile(r"^(?:\[\w+\]:)?\s+(\w[\w ./-]*):\s*$")
 _RANK_TIME = re.compile(r"\bRank (\d+): ([\d.]+) ?ms")
 _WARNED = re.compile(r"STRAGGLER DETECTION WARNING: (Some \w+[^.]*)\. Affected[^:]*: ?(.*)")
@@ -103,29 +102,15 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
             ]
             few = len(affected) <= 2 and "section" not in warned[1]
             sure: Certainty = "likely" if few else "possible"
-            if len(affected) <= 4:
-                for rank, node in affected:
-                    yield Clue(
-                        "slow",
-                        sure,
-                        f"the job's detector warns: {warned[1]}",
-                        text.name,
-                        (line.number,),
-                        node or None,
-                        int(rank),
-                    )
+            says = f"the job's detector warns: {warned[1]}"
+            for rank, node in affected if len(affected) <= 4 else ():
+                yield Clue("slow", sure, says, text.name, (line.number,), node or None, int(rank))
         elif match := _SCORE.search(line.text):
             scores.append((float(match[3]), int(match[1]), match[2], line))
         elif match := _SAID.search(line.text):
+            says = "the job's detector calls it a straggler"
             for rank in re.findall(r"\d+", match[1] or match[2]):
-                yield Clue(
-                    "slow",
-                    "likely",
-                    "the job's detector calls it a straggler",
-                    text.name,
-                    (line.number,),
-                    rank=int(rank),
-                )
+                yield Clue("slow", "likely", says, text.name, (line.number,), rank=int(rank))
         elif match := _RANK_TIME.search(line.text):
             sections[section][int(match[1])].append((float(match[2]), line))
         elif match := _SECTION.match(line.text):
@@ -136,16 +121,8 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
     )
     if len(lowest) > 1 and lowest[0][0] < LOW_SCORE and lowest[1][0] - lowest[0][0] >= LOWER:
         score, rank, node, line = lowest[0]
-        yield Clue(
-            "slow",
-            "likely",
-            f"the detector's score is {score}, the next {lowest[1][0]}",
-            text.name,
-            (line.number,),
-            node,
-            rank,
-            factor=1 / max(score, 0.01),
-        )
+        says = f"the detector's score is {score}, the next {lowest[1][0]}"
+        yield Clue("slow", "likely", says, text.name, (line.number,), node, rank, factor=1 / max(score, 0.01))
     for section, ranks in sections.items():
         if quiet or len(ranks) < 4:
             continue
@@ -239,14 +216,12 @@ def judge_endings(facts: Sequence[object], known: Whereabouts) -> Iterator[objec
 FRAMEWORK_REPORTS = (
     TextForm(
         "megatron-straggler",
-        "reports of Megatron-LM's --log-straggler",
         re.compile(r"MnEtpt/Rnk|Ranks with lowest\s+Etpt"),
         read_megatron_stragglers,
         judge_megatron_stragglers,
     ),
     TextForm(
         "straggler-report",
-        "reports of NVRx's straggler detector, and of FlagScale's",
         re.compile(
             r"[Ss]traggler|STRAGGLER|Rank=\d+ Node=\S+ Score=|\bRank \d+: [\d.]+ ?ms|^(?:\[\w+\]:)?\s\s+\w[\w ./-]*:$"
         ),
@@ -255,7 +230,6 @@ FRAMEWORK_REPORTS = (
     ),
     TextForm(
         "launcher-log",
-        "how processes ended, by torchrun, mpirun, Slurm or Python",
         re.compile(
             r"Root Cause|^\W*(?:\[\w+\]:)?\s*(?:time|host|rank|exitcode)\s*: |mpirun noticed|srun: error"
             r"|\[rank\d+\]:.*(?:Error|Exception)\b"

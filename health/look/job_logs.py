@@ -1,4 +1,4 @@
-"""What stands in the log of a job: PyTorch's watchdog, NCCL, launchers, straggler reports of frameworks.
+"""What PyTorch's watchdog of NCCL writes into the log of a job.
 
 The watchdog of each rank says which collective it waits in, and what it last enqueued and completed in that group.
 Somebody is behind where others wait in a number that it never enqueued, where it waits in one that the others have
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from health.collectives.diagnosis import Certainty
-from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, by_file, line_numbers
+from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, line_numbers
 from topology.node_names import fold_hostlist
 
 GLOBAL = re.compile(r"\[rank(\d+)\]:")
@@ -155,7 +155,9 @@ def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Cl
         says = says if is_global else f"rank {culprit.rank} of {group}: {says}"
         name, _ = culprit.lines[0]
         rank = culprit.rank if is_global else None
-        return Clue(kind, sure, says, name, line_numbers(by_file(culprit.lines)[name]), rank=rank)
+        return Clue(
+            kind, sure, says, name, line_numbers(line for file, line in culprit.lines if file == name), rank=rank
+        )
 
     waiting = [one for one in ranks if one.at == number]
     # a rank waits in its first collective that is not over: who waits in a later one has completed those before
@@ -213,12 +215,9 @@ def _ranks(ranks: set[int]) -> str:
 JOB_LOGS = (
     TextForm(
         "pytorch-watchdog",
-        "lines of PyTorch's NCCL watchdog",
         re.compile(
-            re.compile(
-                r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"
-                r"|monitoredBarrier|didn't join|never joined any"
-            ),
+            r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"
+            r"|monitoredBarrier|didn't join|never joined any"
         ),
         read_watchdog,
         judge_watchdog,

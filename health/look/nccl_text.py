@@ -51,7 +51,7 @@ class FailedPath(NamedTuple):
     node: str
     peer: str
     file: str
-    line: int
+    line: Line
 
 
 class NetworkInUse(NamedTuple):
@@ -87,9 +87,9 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
                 warned[node, None, f"{event[1]}: {event[2].strip()}"].append(line)
         elif completion := _COMPLETION.search(words):
             if int(completion[2]) in RETRIES:
-                yield FailedPath("path", node, completion[1], text.name, line.number)
+                yield FailedPath("path", node, completion[1], text.name, line)
         elif gone := _GONE.search(words):
-            yield FailedPath("closed", node, gone[1], text.name, line.number)
+            yield FailedPath("closed", node, gone[1], text.name, line)
     for (node, of_gpu, says), lines in warned.items():
         kind = "network-port" if of_gpu is None else "gpu-error"
         yield Clue(kind, "likely", says, text.name, line_numbers(lines), node, gpu=of_gpu)
@@ -103,7 +103,7 @@ def pci_of_bus(number: int) -> str:
 def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:
     """Yield the node that all failing paths share, the one that left first, and the one that lacks the fast network."""
     paths = [
-        replace_peer(fact, known.names.get(fact.peer, fact.peer)) for fact in facts if isinstance(fact, FailedPath)
+        fact._replace(peer=known.names.get(fact.peer, fact.peer)) for fact in facts if isinstance(fact, FailedPath)
     ]
     for kind, what in (("path", "network-path"), ("closed", "unreachable")):
         failing = [path for path in paths if path.kind == kind and not same_node(path.node, path.peer)]
@@ -125,7 +125,7 @@ def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[obje
             what_of_it = "fail to reach it, and no others fail" if kind == "path" else "lost it, and it lost nobody"
             says = f"{len(others[node])} nodes {what_of_it}"
             for file in dict.fromkeys(path.file for path in seen):
-                lines = tuple(sorted(path.line for path in seen if path.file == file))[:20]
+                lines = line_numbers(path.line for path in seen if path.file == file)
                 yield Clue(what, "likely", says, file, lines, node)
         elif failing:
             ends = sorted({end for path in failing for end in path[1:3]})
@@ -139,11 +139,6 @@ def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[obje
         for node, fact in slow.items():
             says = f"NCCL uses sockets there, and another network on {len(fast)} nodes"
             yield Clue("network-fallback", "likely", says, fact.file, (fact.line,), node)
-
-
-def replace_peer(path: FailedPath, peer: str) -> FailedPath:
-    """Return a failed path to a peer by the name of its node."""
-    return path._replace(peer=peer)
 
 
 _HEADING = re.compile(r"^#(\d+)-\d+ \(\w+\) (\w+)|^([A-Z]{4,})$")
@@ -194,18 +189,8 @@ def read_ras_text(text: TextFile) -> Iterator[object]:
         most = max(counts, key=counts.__getitem__)
         if counts[most] * 2 > sum(counts.values()) and reached < most:
             says = f"has launched {reached:,} operations of communicator {group}, and {counts[most]} ranks {most:,}"
-            behind.append(
-                Clue(
-                    "not-launched",
-                    "possible",
-                    says,
-                    text.name,
-                    (line.number,),
-                    node,
-                    rank if sizes.get(group) == job else None,
-                    gpu,
-                )
-            )
+            of_job = rank if sizes.get(group) == job else None
+            behind.append(Clue("not-launched", "possible", says, text.name, (line.number,), node, of_job, gpu))
         ahead += reached > most
     if not gone and len(behind) <= MOST_BEHIND:
         yield from behind
@@ -220,14 +205,12 @@ def read_ras_text(text: TextFile) -> Iterator[object]:
 NCCL_TEXT = (
     TextForm(
         "nccl-log",
-        "lines of NCCL's log (NCCL_DEBUG)",
         re.compile(r":\d+:\d+ \[-?\d+\].* NCCL (?:WARN|INFO|ERROR) "),
         read_nccl_log,
         judge_nccl_log,
     ),
     TextForm(
         "ncclras",
-        "what ncclras prints as text",
         re.compile(r"NCCL version [\d.]+ compiled with CUDA[^\0]*?(?:Job summary|Communicators\.\.\.)"),
         read_ras_text,
         document=True,

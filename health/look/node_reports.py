@@ -9,8 +9,10 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any
 
+from ground.rows import BadRow, exporter_line
 from health.collectives.diagnosis import Certainty
 from health.look.evidence import Clue, GpuName, Line, NextStep, Note, TextFile, TextForm, line_numbers
 from health.look.xids import RECOVERY, REMEDIES, sxid, xid
@@ -289,20 +291,21 @@ def read_ib_counters(text: TextFile) -> Iterator[object]:
             )
 
 
-_SAMPLE = re.compile(r"^(DCGM_FI_\w+)\{(.*)\}\s+([-+\d.eE]+)(?:\s+\d+)?\s*$")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 THROTTLED = 0x8 | 0x40 | 0x80  # Bits of clock reasons: hardware slows down, by heat, by power brake
 
 
 def read_exporter(text: TextFile) -> Iterator[object]:
     """Yield what one scrape of dcgm-exporter says of broken and throttled GPUs."""
     for line in text.lines:
-        if (found := _SAMPLE.match(line.text)) is None or not (value := float(found[3])):
+        try:
+            name, labels, value, _ = exporter_line(line.text)
+        except BadRow:
             continue
-        labels = dict(_LABEL.findall(found[2]))
+        if not (name.startswith("DCGM_FI_") and labels and value and isfinite(value)):
+            continue
         gpu = int(labels["gpu"]) if labels.get("gpu", "").isdecimal() else None
         node = labels.get("Hostname") or labels.get("hostname") or labels.get("node") or text.node
-        name = found[1].removeprefix("DCGM_FI_DEV_")
+        name = name.removeprefix("DCGM_FI_DEV_")
         kind, sure, says = "gpu-error", None, ""
         if name == "XID_ERRORS":
             entry = xid(int(value))
@@ -322,41 +325,35 @@ def read_exporter(text: TextFile) -> Iterator[object]:
 NODE_REPORTS = (
     TextForm(
         "kernel-log",
-        "the kernel's log (dmesg, journalctl -k, syslog)",
         re.compile(r"NVRM: |SXid \(|segfault at .* in libnccl"),
         read_kernel_log,
     ),
     TextForm(
         "dcgmi-diag",
-        "the table of dcgmi diag",
         re.compile(r"\|\s*Diagnostic\s*\|\s*Result|Successfully ran diagnostic|\|\s*Deployment\s"),
         read_diag_table,
         document=True,
     ),
     TextForm(
         "dcgmi-diag-json",
-        "dcgmi diag -j",
         re.compile(r'"DCGM (?:GPU )?Diagnostic"'),
         read_diag_json,
         document=True,
     ),
     TextForm(
         "nvidia-smi-q",
-        "nvidia-smi -q",
         re.compile(r"NVSMI LOG|Unable to determine the device handle for"),
         read_smi,
         document=True,
     ),
     TextForm(
         "infiniband-counters",
-        "counters of InfiniBand's ports (ibqueryerrors, ibdiagnet)",
         re.compile(r'Errors for (?:0x\w+ )?"|ibdiagnet|Port=\d+ .*GUID=|link_downed_counter|symbol_error_counter'),
         read_ib_counters,
         document=True,
     ),
     TextForm(
         "dcgm-exporter",
-        "what dcgm-exporter writes for Prometheus",
         re.compile(r"^(?:# HELP )?DCGM_FI_", re.MULTILINE),
         read_exporter,
         document=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ground.errors import ArnoldError
@@ -20,12 +20,8 @@ STACKS, NODES = "py-spy", "kubernetes-nodes"
 _DIGITS = re.compile(r"\d+")
 Files = list[tuple[Path, str]]
 
-
-@dataclass
-class Recordings:
-    """Files by what reads them: kind of detector, format, folder -> path and name of each."""
-
-    files: dict[tuple[str, str, str], Files] = field(default_factory=lambda: defaultdict(list))
+Recordings = defaultdict[tuple[str, str, str], Files]
+"""Files by what reads them: kind of detector, format, folder -> path and name of each."""
 
 
 def kind_of_recording(stream: ByteStream, path: Path, name: str, recordings: Recordings) -> tuple[str, bool]:
@@ -42,7 +38,7 @@ def kind_of_recording(stream: ByteStream, path: Path, name: str, recordings: Rec
     for kind, group in groups:
         for reader in group.load_all():
             if reader.likeness(head) == 1.0:
-                recordings.files[kind, reader.format.name, str(path.parent)].append((path, name))
+                recordings[kind, reader.format.name, str(path.parent)].append((path, name))
                 return reader.format.name, not is_json
     text = head.decode("utf-8", errors="replace")
     other = ""
@@ -53,7 +49,7 @@ def kind_of_recording(stream: ByteStream, path: Path, name: str, recordings: Rec
     elif is_json and '"kind"' in text and ('"Node"' in text or '"List"' in text):
         other = NODES
     if other:
-        recordings.files[other, other, str(path.parent)].append((path, name))
+        recordings[other, other, str(path.parent)].append((path, name))
     return other, not other
 
 
@@ -68,7 +64,7 @@ def detect_in(recordings: Recordings) -> Iterator[tuple[str, str, str, list[obje
         STACKS: _stacks,
         NODES: _nodes,
     }
-    left = [(kind, format, files) for (kind, format, _), files in recordings.files.items()]
+    left = [(kind, format, files) for (kind, format, _), files in recordings.items()]
     while left:
         kind, format, files = left.pop()
         try:

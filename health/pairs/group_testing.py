@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from health.collectives.diagnosis import Certainty
+from health.collectives.diagnosis import ORDER, Certainty
 from topology.cluster import Cluster
 
 FaultKind = Literal["node", "link", "switch", "domain"]
@@ -86,12 +86,18 @@ class Bench:
     pairs: Sequence[Pair]
     places: list[Place]
     rows: list[npt.NDArray[np.intp]]  # of each place, the pairs that it would slow
-    gap: npt.NDArray[np.float64]  # of each pair, the logarithm of its share of the usual bandwidth
+    logs: npt.NDArray[np.float64]  # of each pair, the logarithm of its bandwidth
+    gap: npt.NDArray[np.float64]  # of each pair, that of its share of the usual bandwidth
     noise: float
     meet: npt.NDArray[np.intp]  # of each pair, the number of levels at which its ends share a domain
     alike: dict[int, list[int]] = field(default_factory=dict)  # the first of places with the same rows -> all of them
     # of each pair, the first of places that would slow it
     over: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def usual_by_distance(self) -> dict[int, float]:
+        """Return the usual logarithm of pairs that share so many levels, where they are many."""
+        alike = {int(depth): self.logs[self.meet == depth] for depth in np.unique(self.meet)}
+        return {depth: _usual(logs) for depth, logs in alike.items() if len(logs) >= FEW_PAIRS // 2}
 
     def cost(self, rows: npt.NDArray[np.intp], expected: npt.NDArray[np.float64]) -> float:
         """Return the negative log-likelihood of pairs, given the logarithms that they are expected to have."""
@@ -125,12 +131,19 @@ class Bench:
         return {place: self.best(place, expected) for place in places}
 
 
-def depths(cluster: Cluster | None, names: Sequence[str]) -> list[npt.NDArray[np.int32]]:
-    """Return for each level the domains of nodes, from the broadest level to the closest."""
-    if cluster is None:
-        return []
-    nodes = [cluster.index(name) for name in names]
-    return [level.domain_of[nodes] for level in cluster.levels]
+def crossed(cluster: Cluster, depth: int, a: int, b: int) -> Iterator[tuple[FaultKind, int]]:
+    """Yield the parts of a level that lie on the path between two nodes: what of which domain."""
+    level = cluster.levels[depth]
+    below = cluster.levels[depth + 1].domain_of if depth + 1 < len(cluster.levels) else None
+    one, other = int(level.domain_of[a]), int(level.domain_of[b])
+    for domain in {one, other}:
+        if level.implicit[domain]:
+            continue
+        yield "domain", domain
+        if one != other:
+            yield "link", domain
+        if below is None or below[a] != below[b]:
+            yield "switch", domain
 
 
 def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
@@ -138,36 +151,26 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
 
     :raises UnknownName: the cluster has no node of a name.
     """
-    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
-    index = {name: i for i, name in enumerate(names)}
-    ends = np.array([(index[pair.a], index[pair.b]) for pair in pairs], dtype=np.intp).reshape(-1, 2)
-    levels = depths(cluster, names)
     of_place: dict[Place, list[int]] = defaultdict(list)
-    for row, (a, b) in enumerate(ends.tolist()):
-        of_place[Place("node", names[a])].append(row)
-        of_place[Place("node", names[b])].append(row)
+    for row, pair in enumerate(pairs):
+        of_place[Place("node", pair.a)].append(row)
+        of_place[Place("node", pair.b)].append(row)
     meet = np.zeros(len(pairs), dtype=np.intp)  # levels at which both ends of a pair share a domain
-    for depth, domains in enumerate(levels):
-        assert cluster is not None
-        level = cluster.levels[depth]
-        below = levels[depth + 1] if depth + 1 < len(levels) else None
-        meet += domains[ends[:, 0]] == domains[ends[:, 1]]
-        for row, (a, b) in enumerate(ends.tolist()):
-            one, other = int(domains[a]), int(domains[b])
-            for domain in {one, other}:
-                if level.implicit[domain]:
-                    continue
-                name = level.domains[domain]
-                up = cluster.levels[depth - 1].domains[level.parent_of[domain]] if depth else "the core"
-                of_place[Place("domain", name)].append(row)
-                if one != other:
-                    of_place[Place("link", name, up)].append(row)
-                if below is None or below[a] != below[b]:
-                    of_place[Place("switch", name)].append(row)
+    if cluster is not None:
+        ends = [(cluster.index(pair.a), cluster.index(pair.b)) for pair in pairs]
+        for depth, level in enumerate(cluster.levels):
+            for row, (a, b) in enumerate(ends):
+                meet[row] += level.domain_of[a] == level.domain_of[b]
+                for kind, domain in crossed(cluster, depth, a, b):
+                    up = ""
+                    if kind == "link":
+                        up = cluster.levels[depth - 1].domains[level.parent_of[domain]] if depth else "the core"
+                    of_place[Place(kind, level.domains[domain], up)].append(row)
     groups: dict[tuple[int, ...], list[Place]] = defaultdict(list)
     for place, rows in of_place.items():
         groups[tuple(rows)].append(place)
-    bench = Bench(pairs, [], [], np.zeros(len(pairs)), USUAL_NOISE, meet)
+    logs = np.log(np.maximum([pair.bandwidth for pair in pairs], 1e-9))
+    bench = Bench(pairs, [], [], logs, np.zeros(len(pairs)), USUAL_NOISE, meet)
     for rows_of, same in groups.items():
         # a node alone in its domain stands for it, and an uplink for a switch of which no test tells it apart
         plainest = min(KINDS.index(place.kind) for place in same)
@@ -183,9 +186,7 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
 
 def _slower_afar(bench: Bench, cluster: Cluster) -> tuple[str, ...]:
     """Return sentences about distances at which all pairs are slower than those that are closer."""
-    logs = np.log(np.maximum([pair.bandwidth for pair in bench.pairs], 1e-9))
-    rows_of = {int(depth): bench.meet == depth for depth in np.unique(bench.meet)}
-    usual = {depth: _usual(logs[rows]) for depth, rows in rows_of.items() if rows.sum() >= FEW_PAIRS // 2}
+    usual = bench.usual_by_distance()
     fastest = max(usual.values(), default=0.0)
     return tuple(
         f"all pairs of different {cluster.levels[depth].name} domains are {math.exp(fastest - level):.2f} times slower "
@@ -197,13 +198,10 @@ def _slower_afar(bench: Bench, cluster: Cluster) -> tuple[str, ...]:
 
 def _compare(bench: Bench, *, by_distance: bool) -> None:
     """Set what each pair has of the usual bandwidth: of all pairs, or of those as far apart where they are many."""
-    logs = np.log(np.maximum([pair.bandwidth for pair in bench.pairs], 1e-9))
-    usual = np.full(len(logs), _usual(logs))
-    for depth in np.unique(bench.meet) if by_distance else ():
-        alike = bench.meet == depth
-        if alike.sum() >= FEW_PAIRS // 2:
-            usual[alike] = _usual(logs[alike])
-    bench.gap = np.maximum(logs - usual, math.log(LOWEST))
+    usual = np.full(len(bench.pairs), _usual(bench.logs))
+    for depth, level in bench.usual_by_distance().items() if by_distance else ():
+        usual[bench.meet == depth] = level
+    bench.gap = np.maximum(bench.logs - usual, math.log(LOWEST))
     above = bench.gap[bench.gap > 0]
     # noise is seen above the usual alone, as faults are below; the median of a half normal is .6745 of its deviation
     if by_distance:
@@ -276,9 +274,8 @@ def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findin
             rows = tuple(bench.rows[member][bench.gap[bench.rows[member]] < level / 2].tolist())
             sure: Certainty = alone if len(named) == 1 else "possible"
             suspects.append(PairSuspect(bench.places[member], sure, math.exp(-level), rows))
-    order: dict[Certainty, int] = {"certain": 0, "likely": 1, "possible": 2}
-    unique = {suspect.place: suspect for suspect in sorted(suspects, key=lambda s: -order[s.sure])}
-    ranked = sorted(unique.values(), key=lambda suspect: (order[suspect.sure], -suspect.factor))
+    unique = {suspect.place: suspect for suspect in sorted(suspects, key=lambda s: -ORDER[s.sure])}
+    ranked = sorted(unique.values(), key=lambda suspect: (ORDER[suspect.sure], -suspect.factor))
     guilty = {bench.places[place].name for place in near if bench.places[place].kind == "node"}
     expected = bench.expected(faults)
     fast = {

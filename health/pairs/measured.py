@@ -48,12 +48,11 @@ def batch_script(rounds: Sequence[Sequence[tuple[str, str]]], gpus: int) -> str:
     """Return a batch script of Slurm: the rounds one after another, the pairs of one at once, a row of CSV for each."""
     from topology.node_names import fold_hostlist
 
-    names = fold_hostlist(sorted({name for pairs in rounds for pair in pairs for name in pair}))
-    count = len({name for pairs in rounds for pair in pairs for name in pair})
+    names = sorted({name for pairs in rounds for pair in pairs for name in pair})
     lines = [
         "#!/bin/bash",
-        f"#SBATCH --nodes={count}",
-        f"#SBATCH --nodelist={names}",
+        f"#SBATCH --nodes={len(names)}",
+        f"#SBATCH --nodelist={fold_hostlist(names)}",
         "#SBATCH --exclusive",
         f"#SBATCH --ntasks-per-node={gpus}",
         f"#SBATCH --gpus-per-node={gpus}",

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from health.pairs.group_testing import Findings, Pair, findings_of
+from health.pairs.group_testing import Findings, Pair, crossed, findings_of
 from topology.cluster import Cluster
 
 PLANNED = 3  # Rounds without results: far apart, close, neighbours
@@ -57,9 +57,7 @@ def next_round(cluster: Cluster, nodes: Sequence[int], results: Sequence[Pair]) 
 
 def pattern(cluster: Cluster, nodes: Sequence[int], number: int) -> list[tuple[int, int]]:
     """Return disjoint pairs of all nodes but one: the pattern of a round by its number, from 0."""
-    depth = len(cluster.levels)
-    kinds = [0, depth, max(depth - 1, 0)]  # levels that the pairs of a round share, from none on
-    shared = kinds[number % len(kinds)]
+    depth, shared = len(cluster.levels), _wanted(cluster, number)
     shift = number if depth > 1 else number + number // 2
     groups = _split(cluster, nodes, shared)
     pairs, left = [], []
@@ -70,6 +68,13 @@ def pattern(cluster: Cluster, nodes: Sequence[int], number: int) -> list[tuple[i
         left += alone
     found, _ = _tournament(_split(cluster, left, 1) if depth else [[node] for node in left], shift)
     return pairs + found
+
+
+def _wanted(cluster: Cluster, number: int) -> int:
+    """Return the number of levels that the pairs of a round share, from none on: far apart, close, neighbours."""
+    depth = len(cluster.levels)
+    kinds = (0, depth, max(depth - 1, 0))
+    return kinds[number % len(kinds)]
 
 
 def _split(cluster: Cluster, nodes: Sequence[int], levels: int) -> list[list[int]]:
@@ -131,7 +136,7 @@ def _against(
 ) -> list[tuple[int, int]]:
     """Return a pair of each suspect with a node that is not suspected and that it has not met: far, close, near."""
     free = [node for node in nodes if node not in set(suspects)]
-    wanted = [0, len(cluster.levels), max(len(cluster.levels) - 1, 0)][number % 3]
+    wanted = _wanted(cluster, number)
     pairs = []
     for suspect in suspects:
         away = {node: abs(_shared(cluster, suspect, node) - wanted) for node in free if (suspect, node) not in met}
@@ -153,22 +158,18 @@ def _doubts(
     """Yield pairs that tell apart what the results so far do not, over paths on which nothing else is suspected."""
     free = dict.fromkeys(nodes)
     places = [suspect.place for suspect in findings.suspects]
-    crossed = {(place.kind, place.name) for place in places if place.kind != "node"}
+    doubted = {(place.kind, place.name) for place in places if place.kind != "node"}
     bad = {place.name for place in places if place.kind == "node"}
     clear = set(findings.cleared)
 
     def suspected(a: int, b: int) -> set[tuple[str, str]]:
         """Return what is suspected on the path between two nodes, themselves left out."""
-        found = set()
-        for depth, level in enumerate(cluster.levels):
-            one, other = level.domain_of[a], level.domain_of[b]
-            below = cluster.levels[depth + 1].domain_of if depth + 1 < len(cluster.levels) else None
-            for domain in {int(one), int(other)}:
-                name = level.domains[domain]
-                found |= {("domain", name)} & crossed
-                found |= {("link", name)} & crossed if one != other else set()
-                found |= {("switch", name)} & crossed if below is None or below[a] != below[b] else set()
-        return found
+        found: set[tuple[str, str]] = {
+            (kind, level.domains[domain])
+            for depth, level in enumerate(cluster.levels)
+            for kind, domain in crossed(cluster, depth, a, b)
+        }
+        return found & doubted
 
     def take(a: int, choices: Iterator[int]) -> Iterator[tuple[int, int]]:
         partner = next(choices, None)

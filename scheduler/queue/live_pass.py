@@ -20,7 +20,6 @@ from scheduler.queue.dispatch import Candidate, Dispatch
 from scheduler.queue.policy import ClusterState, Keep, QueuedJob, QueuePolicy
 from scheduler.queue.priority import PriorityAge
 from topology.cluster import BoolArray
-from topology.flags import NodeFlag
 
 K = TypeVar("K", bound=Hashable)
 
@@ -92,20 +91,11 @@ class LiveCluster(Protocol[K]):
         :raises ArnoldError: what it asks is not understood.
         """
 
-    def held(self) -> Mapping[K, Sequence[str]]:
-        """Return the nodes, in the order of ranks, that are promised to jobs that do not run yet."""
-
     def hold(self, key: K, nodes: Sequence[str], outcome: Outcome) -> None:
         """Promise nodes to a job, in the order of its ranks."""
 
-    def let_go(self, key: K, why: str) -> None:
-        """Take back the nodes of a job that was promised some; it waits again."""
-
     def say(self, key: K, why: str) -> None:
         """Say why a job waits."""
-
-    def flags(self) -> Sequence[NodeFlag]:
-        """Return what is held against nodes."""
 
 
 def plan_waiting(live: LiveCluster[K], policy: QueuePolicy, limits: Limits) -> None:

@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.e2e.harness import peers
 from tests.e2e.harness.client import Object, home_of
 from tests.e2e.harness.nodes import namespace
@@ -117,10 +115,7 @@ def by_flags(
     """Run a controller that takes flags alone, with its kinds in place."""
     path, package, version, kinds = module
     folder = module_folder(path, version)
-    definitions = folder / kinds
-    for file in sorted(definitions.iterdir()) if definitions.is_dir() else [definitions]:
-        if file.name != "kustomization.yaml":
-            plane.define(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    peers.define(plane, folder / kinds)
     name = f"{Path(package or path).name}-{version}"
     program = shutil.which(name) or from_module("/".join(filter(None, (path, package))), version, print)
     kubeconfig = str(plane.kubeconfig(name, "system:masters"))
@@ -137,11 +132,7 @@ def by_flags(
 @contextmanager
 def trainer(plane: ControlPlane) -> Iterator[None]:
     """Run the Trainer and the JobSet controller, and define the runtime."""
-    certificates = plane.folder / "k8s-webhook-server" / "serving-certs"
-    certificates.mkdir(parents=True)
-    pair = plane.certificates.server("trainer")
-    (certificates / "tls.crt").write_bytes(pair.certificate.read_bytes())
-    (certificates / "tls.key").write_bytes(pair.key.read_bytes())
+    peers.serving_certificate(plane, "trainer", plane.folder / "k8s-webhook-server" / "serving-certs")
     off = {"bindAddress": "0"}
     health = {
         "healthProbeBindAddress": "127.0.0.1:0",

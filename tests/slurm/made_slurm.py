@@ -11,6 +11,7 @@ from scheduler.placement.types import Limits
 from scheduler.queue.fifo_and_backfill import PriorityBackfill
 from slurm.decide import SlurmDecision, decide
 from slurm.live import LiveSlurm, SlurmJob, base_of
+from topology.slurm_snapshot import SlurmSnapshot, read_snapshot
 
 NOW = 1_800_000_000.0
 NODES = [f"n{i:02}" for i in range(1, 9)]
@@ -46,8 +47,9 @@ def looked(
         for node in NODES
     )
     texts = {"nodes": "\n".join(lines) + "\n", "partitions": partitions, "reservations": reservations}
-    said = [Source(f"scontrol show {what}", text) for what, text in texts.items()]
-    return LiveSlurm.of(jobs, said, base_of(Source("scontrol show topology", TOPOLOGY), said), NOW)
+    sources = [Source(f"scontrol show {what}", text) for what, text in texts.items()]
+    said = SlurmSnapshot.merged(part for source in sources if (part := read_snapshot(source, ())) is not None)
+    return LiveSlurm.of(jobs, said, base_of(Source("scontrol show topology", TOPOLOGY), sources), NOW)
 
 
 def decided(live: LiveSlurm, orders: Mapping[str, Sequence[str]] | None = None, **settings: Any) -> SlurmDecision:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurm.decide import WAIT
+from slurm.decide import WAIT, SlurmQueue
 from tests.slurm.made_slurm import GRID, NODES, NOW, decided, job, looked, running
 
 ORDER = ("n01", "n03", "n05", "n07")
@@ -183,6 +183,17 @@ def test_a_node_that_a_job_took_since_is_not_planned() -> None:
     decision = decided(looked(running(9, "n0[1,2]"), job(count=8, comment="arnold: tp=2,dp=4,pp=2")))
     assert decision.states == {"1": "asked"}
     assert "8 nodes, and 6 are free" in decision.reasons["1"]
+
+
+def test_each_job_is_told_of_its_own_nodes() -> None:
+    """Of eight nodes one job excludes five and one six, one may have all, and one is in a partition of four."""
+    partitions = "".join(
+        f"PartitionName={name} MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=n[01-{last}] State=UP\n"
+        for name, last in (("all", "08"), ("small", "04"))
+    )
+    jobs = [job(1, excluded="n[01-05]"), job(2), job(3, partition="small"), job(4, excluded="n[01-06]")]
+    queue = SlurmQueue(looked(*jobs, partitions=partitions), {})
+    assert [int(queue.state.usable(one).sum()) for one in queue.waiting().values()] == [3, 8, 4, 2]
 
 
 def test_a_job_too_large_for_the_cluster_is_in_nobodys_way() -> None:

@@ -17,46 +17,13 @@ from typing import Any
 import pytest
 
 from slurm.serve import served
-from tests.real_slurm import DEADLINE, RealSlurm, installs, real_slurm
+from tests.real_slurm import DEADLINE, RealSlurm, real_slurm
+from tests.slurm.killed_daemon import INSTALLS, MARKS, STEPS, killed_at
 from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
 
-INSTALLS = [install for install in installs() if install.root is None]
-pytestmark = [
-    pytest.mark.launchers,
-    pytest.mark.xdist_group("launchers"),
-    pytest.mark.skipif(not INSTALLS, reason="no Slurm on this machine (slurmctld, slurmd, sbatch), or not root"),
-]
-LUA = Path(__file__).parents[2] / "manifests" / "slurm" / "job_submit.lua"
+pytestmark = MARKS
 
 ARNOLD = Path(sys.executable).with_name("arnold")
-STEPS = ("plan", "reservation", "order", "update", "start")
-"""Where a daemon is killed: behind each of its steps, and when it sees that the job runs."""
-
-DYING = """
-import os, signal, sys
-from slurm import serve
-
-def dying(real, when):
-    def call(*words, **named):
-        result = real(*words, **named)
-        if when(words, result):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return call
-
-step, job = sys.argv[1:]
-if step in ("plan", "start"):
-    done = "planned" if step == "plan" else "running"
-    serve.decide = dying(serve.decide, lambda words, decision: job in [
-        number for number, state in decision.states.items() if state == done])
-if step == "order":
-    serve.write_file = dying(serve.write_file, lambda *_: True)
-if step in ("reservation", "update"):
-    serve.tell = dying(serve.tell, lambda words, _: words[0] == {"reservation": "create"}.get(step, step))
-sys.argv = ["arnold", "slurm", "serve", "--reserve-from", "4"]
-from arnold.main import main
-main()
-"""
 
 SCRIPT = """#!/bin/bash
 #SBATCH --ntasks-per-node=2 --open-mode=append -t 5
@@ -70,7 +37,6 @@ sleep {seconds}
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """Eight nodes of two GPUs in two minipods, with the plug-in that lets jobs wait for their plan."""
     folder = tmp_path_factory.mktemp("slurm")
-    shutil.copy(LUA, folder)
     with real_slurm(INSTALLS[0], folder, NODES, TOPOLOGY, gpus=2, conf="JobSubmitPlugins=lua\n") as slurm:
         yield slurm
 
@@ -160,7 +126,7 @@ def test_killed_at_every_step_it_loses_no_job(slurm: dict[str, str], tmp_path: P
         others.append(submit(slurm, tmp_path, "-N1", "--comment=of ours", "--begin=now+5"))
         others.append(submit(slurm, tmp_path, "-N1", "--hold"))
         numbers.append(submit(slurm, tmp_path, "-N4", f"--comment=arnold: {GRID}", seconds=1))
-        command = [sys.executable, "-c", DYING, step, numbers[-1]]
+        command = killed_at(step, numbers[-1])
         killed = subprocess.run(command, env=slurm, capture_output=True, text=True, check=False, timeout=60)
         assert killed.returncode == -9, killed.stdout + killed.stderr
     with serving(slurm, "--reserve-from", "4"):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,18 +21,12 @@ from time import monotonic, sleep
 
 import pytest
 
-from tests.real_slurm import RealSlurm, installs, real_slurm
+from tests.real_slurm import RealSlurm, real_slurm
+from tests.slurm.killed_daemon import INSTALLS, MARKS, STEPS, killed_at
 
-INSTALLS = [install for install in installs() if install.root is None]
-pytestmark = [
-    pytest.mark.launchers,
-    pytest.mark.xdist_group("launchers"),
-    pytest.mark.skipif(not INSTALLS, reason="no Slurm on this machine (slurmctld, slurmd, sbatch), or not root"),
-]
-LUA = Path(__file__).parents[2] / "manifests" / "slurm" / "job_submit.lua"
+pytestmark = MARKS
 KILLS = int(os.environ.get("ARNOLD_KILLS", "5"))
 JOBS, OTHERS, LOSSES = -(-KILLS * 5 // 6), -(-KILLS * 10 // 3), KILLS // 3
-STEPS = ("plan", "reservation", "order", "update", "start")
 NODES = tuple(f"n{i:02}" for i in range(1, 17))
 TOPOLOGY = (
     "".join(f"SwitchName=mp{i} Nodes=n[{4 * i + 1:02}-{4 * i + 4:02}]\n" for i in range(4))
@@ -42,32 +35,6 @@ TOPOLOGY = (
 RANKS = 8  # of a job of ours: four nodes of two GPUs
 PATIENCE = 30.0  # seconds for a daemon to come to a step; else it is ended, and that kill is made later
 LONGEST = 240.0 + 20.0 * KILLS  # seconds for all; bounds a failure
-
-DYING = """
-import os, signal, sys
-from slurm import serve
-
-def dying(real, when):
-    def call(*words, **named):
-        result = real(*words, **named)
-        if when(words, result):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return call
-
-step = sys.argv[1]
-if step == "plan":
-    serve.decide = dying(serve.decide, lambda _, decision: any(update.nodes for update in decision.updates))
-if step == "start":
-    serve.decide = dying(serve.decide, lambda _, decision: "running" in decision.states.values())
-if step == "order":
-    serve.write_file = dying(serve.write_file, lambda *_: True)
-if step in ("reservation", "update"):
-    serve.tell = dying(serve.tell, lambda words, _: words[0] == {"reservation": "create"}.get(step, step))
-sys.argv = ["arnold", "slurm", "serve", "--reserve-from", "4"]
-from arnold.main import main
-main()
-"""
 
 OURS = """#!/bin/bash
 #SBATCH --ntasks-per-node=2 --gpus-per-node=2 --open-mode=append --requeue -t 5
@@ -82,7 +49,6 @@ sleep 1
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """Sixteen nodes of two GPUs in four minipods; ended jobs are remembered."""
     folder = tmp_path_factory.mktemp("slurm")
-    shutil.copy(LUA, folder)
     conf = "JobSubmitPlugins=lua\nMinJobAge=7200\n"
     with real_slurm(INSTALLS[0], folder, NODES, TOPOLOGY, gpus=2, conf=conf) as started:
         yield started
@@ -149,7 +115,7 @@ def test_killed_over_and_over_it_loses_no_job(slurm: RealSlurm, tmp_path: Path) 
         if kills.total() % 3 == 0:
             soak.lose_a_node()
         step = steps.pop(0)
-        with subprocess.Popen([sys.executable, "-c", DYING, step], env=slurm.environment) as daemon:
+        with subprocess.Popen(killed_at(step), env=slurm.environment) as daemon:
             try:
                 assert daemon.wait(PATIENCE) == -signal.SIGKILL
                 kills[step] += 1

@@ -101,20 +101,21 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
         program = from_folder(MODULES / peer.name, peer.package, say)
     except (Unavailable, Unfetched) as reason:
         pytest.skip(f"{peer.name} cannot be had: {reason}")
-    certificates = _certificates(peer, plane)
+    certificates = serving_certificate(plane, peer.name, plane.folder / f"{peer.name}-certificates")
     if peer.container:
         own, code = f"{certificates.name}{'/' * len(peer.container)}"[: len(peer.container)], program.read_bytes()
         assert code.count(peer.container.encode()) == 1
         program = plane.folder / peer.name
         program.write_bytes(code.replace(peer.container.encode(), own.encode()))
         program.chmod(0o755)
-    kinds = folder / peer.kinds
-    for definition in sorted(kinds.iterdir()) if kinds.is_dir() else [kinds]:
-        plane.define(_documents(definition))
+    define(plane, folder / peer.kinds)
     webhook_port, health_port = free_port(), free_port()
+    settings = _configuration(
+        peer, plane, certificates=certificates, webhook_port=webhook_port, health_port=health_port
+    )
     process = Process(
         peer.name,
-        [str(program), f"--config={_configuration(peer, plane, webhook_port, health_port)}"],
+        [str(program), f"--config={settings}"],
         log=plane.folder / f"{peer.name}.log",
         ready=Healthy(f"http://{LOOPBACK}:{health_port}/readyz"),
         environment={"KUBECONFIG": str(plane.kubeconfig(peer.name, "system:masters"))},
@@ -136,7 +137,7 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
         plane.remove(peer.name)
 
 
-def _configuration(peer: Peer, plane: ControlPlane, webhook_port: int, health_port: int) -> Path:
+def _configuration(peer: Peer, plane: ControlPlane, *, certificates: Path, webhook_port: int, health_port: int) -> Path:
     file = plane.folder / f"{peer.name}.configuration"
     document = {
         "apiVersion": peer.configuration,
@@ -145,21 +146,26 @@ def _configuration(peer: Peer, plane: ControlPlane, webhook_port: int, health_po
         "leaderElection": {"leaderElect": False},
         "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health_port}"},
         "metrics": {"bindAddress": "0"},
-        "webhook": {"host": LOOPBACK, "port": webhook_port, "certDir": str(_certificates(peer, plane))},
+        "webhook": {"host": LOOPBACK, "port": webhook_port, "certDir": str(certificates)},
         **peer.settings,
     }
     file.write_text(json.dumps(document), encoding="utf-8")
     return file
 
 
-def _certificates(peer: Peer, plane: ControlPlane) -> Path:
-    """The folder with its certificate, under the names that controllers look for."""
-    folder = plane.folder / f"{peer.name}-certificates"
-    if not folder.exists():
-        folder.mkdir()
-        pair = plane.certificates.server(peer.name)
-        (folder / "tls.crt").write_bytes(pair.certificate.read_bytes())
-        (folder / "tls.key").write_bytes(pair.key.read_bytes())
+def define(plane: ControlPlane, kinds: Path) -> None:
+    """Have a plane know the kinds of a file of definitions, or of a folder of such."""
+    for file in sorted(kinds.iterdir()) if kinds.is_dir() else [kinds]:
+        if file.name != "kustomization.yaml":
+            plane.define(_documents(file))
+
+
+def serving_certificate(plane: ControlPlane, name: str, folder: Path) -> Path:
+    """The folder, with the certificate of a controller under the names that it looks for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pair = plane.certificates.server(name)
+    (folder / "tls.crt").write_bytes(pair.certificate.read_bytes())
+    (folder / "tls.key").write_bytes(pair.key.read_bytes())
     return folder
 
 

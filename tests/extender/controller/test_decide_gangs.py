@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from extender.controller.actions import Forget, Learn, NotifyPod, Release, RepairAction, Write
+from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_owner
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
@@ -30,7 +31,7 @@ def planned(size: int = 4, world: World | None = None) -> World:
 
 
 def released(size: int = 4) -> World:
-    """A gang whose pods are pinned, and not bound yet."""
+    """A gang whose pods are released, and not bound yet."""
     world = planned(size)
     world.settle()
     assert world.phase("g") is PlanPhase.RELEASED
@@ -280,6 +281,8 @@ def test_ranks_that_have_succeeded() -> None:
     world.settle()
     assert not world.gated("g-1")
     assert world.plan("g").bound_pods == 3
+    metrics = Metrics(plans=world.state.plans.values, leads=lambda: True)
+    assert b"arnold_unbound_ranks 1.0" in metrics.text(), "rank 0 has ended, rank 1 is on no node"
 
 
 # Gangs that go
@@ -524,7 +527,7 @@ def test_a_node_that_comes_back_in_time() -> None:
     world.later(29)
     decision = world.decide()
     assert not [one for one in decision.actions if isinstance(one, RepairAction | Release)], (
-        "nobody is pinned to it either"
+        "nobody is released to it either"
     )
     assert decision.wake == world.now + timedelta(seconds=1)
     lose(world, before[1], ready="True")

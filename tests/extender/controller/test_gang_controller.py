@@ -209,7 +209,7 @@ def judged(api: FakeCluster, gang: str) -> bool:
 
 
 def bind(api: FakeCluster, gang: str) -> None:
-    """The scheduler binds all released pods of a gang where they are pinned to."""
+    """The scheduler binds all released pods of a gang on their nodes."""
     for pod in pods_of(api, gang):
         if not pod["spec"].get("schedulingGates"):
             pod["spec"]["nodeName"] = pod["metadata"]["annotations"][NODE]

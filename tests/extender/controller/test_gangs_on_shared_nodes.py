@@ -31,7 +31,7 @@ def names(size: int, gang: str = "g") -> list[str]:
 
 
 def released(size: int = 6, gpus: int = 4, world: World | None = None) -> World:
-    """A gang whose pods are pinned, and not bound yet: two pods to a node, unless said."""
+    """A gang whose pods are released, and not bound yet: two pods to a node, unless said."""
     world = world or World()
     world.gang("g", size, gpus=gpus, owner=OWNER)
     world.settle()
@@ -222,7 +222,7 @@ def test_pins_are_promises_while_the_plan_is_lost() -> None:
     world.state.drop_plan(key("g"))
     assert [fleet.promised_to(name) for name in before] == [key("g"), key("g"), None]
     world.change("g-2", lambda pod: pod["metadata"].update(deletionTimestamp="2026-11-21T12:00:00Z"))
-    assert fleet.promised_to(before[1]) == key("g"), "rank 3 is pinned there too"
+    assert fleet.promised_to(before[1]) == key("g"), "rank 3 was released there too"
     world.delete("g-2", "g-3")
     assert fleet.promised_to(before[1]) is None
     assert not fleet.occupancy.promised[fleet.table.index_of[before[1]]]
@@ -413,7 +413,7 @@ def settle(world: World, gangs: Iterable[str] = GANGS) -> None:
 
 
 def check(world: World) -> None:
-    """No node has two gangs, each rank's pod is pinned to and bound on the node of its node rank, nodes hold them."""
+    """No node has two gangs, each rank's pod is released to and bound on the node of its node rank, nodes hold them."""
     owners: dict[str, str] = {}
     for gang, (size, gpus) in GANGS.items():
         plan = world.state.plans.get(key(gang))

@@ -96,18 +96,18 @@ def promised(world: World, name: str) -> set[str]:
 def test_no_node_is_promised_twice_while_a_released_pod_is_missing() -> None:
     """Gang b of six comes while a has five pods released and no GangPlan but one that says that a pod is missing."""
     world = released_and_lost()
-    pins = {world.node_of(f"a-{rank}") for rank in range(5)}
+    nodes = {world.node_of(f"a-{rank}") for rank in range(5)}
     world.delete("a-5")
     world.settle()
     assert (world.phase("a"), world.plan("a").nodes) == (PlanPhase.WAITING, ())
     world.gang("b", 6, owner=OWNER)
     world.settle()
     # three of eight nodes are left
-    assert (promised(world, "a"), promised(world, "b")) == (pins, set())
+    assert (promised(world, "a"), promised(world, "b")) == (nodes, set())
     world.add(member_json("a", 5, 6, owner=OWNER))
     world.settle()
     assert (world.phase("a"), world.phase("b")) == (PlanPhase.RELEASED, PlanPhase.QUEUED)
-    assert promised(world, "a") == set(world.plan("a").nodes) > pins
+    assert promised(world, "a") == set(world.plan("a").nodes) > nodes
     world.bind(*(f"a-{rank}" for rank in range(6)))
     world.settle()
     assert (world.phase("a"), world.phase("b")) == (PlanPhase.BOUND, PlanPhase.QUEUED)

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pytest
 
-from benchmarks.evidence.tested_pairs import Fault, measure, tree
+from benchmarks.evidence.tested_pairs import measure, named, search, tree
 from health.pairs.group_testing import Pair, findings_of
-from health.pairs.rounds import next_round, plan_rounds
+from health.pairs.rounds import plan_rounds
 from topology.cluster import Cluster
 
 LEAVES = tree(8, 16)  # 128 nodes: 8 leaves below one core
 MINIPODS = tree(4, 4, 8)  # 128 nodes: 4 minipods of 4 leaves
-
-
-def named(cluster: Cluster, pairs: Sequence[Pair]) -> set[Fault]:
-    """What is suspected, a slow switch and a slow domain alike."""
-    places = (suspect.place for suspect in findings_of(pairs, cluster).suspects)
-    return {("domain" if place.kind == "switch" else place.kind, place.name) for place in places}
-
-
-def searched(cluster: Cluster, faults: Mapping[Fault, float], *, most: int, seed: int) -> tuple[set[Fault], int]:
-    """What is suspected after rounds one at a time, each planned by the results before it, and how many there were."""
-    rng = np.random.default_rng(seed)
-    everything = range(len(cluster))
-    pairs, rounds = measure(cluster, plan_rounds(cluster, everything)[:1], faults, rng), 1
-    while rounds < most and (more := next_round(cluster, everything, pairs)):
-        pairs += measure(cluster, more, faults, rng)
-        rounds += 1
-    return named(cluster, pairs), rounds
 
 
 @pytest.mark.parametrize("cluster", [LEAVES, MINIPODS], ids=["leaves", "minipods"])
@@ -54,7 +35,7 @@ def test_one_fault_is_named_in_three_rounds_and_nobody_else(cluster: Cluster, ki
         faults = {(kind, name): float(rng.choice([1.2, 1.5, 2, 4]))}
         pairs = measure(cluster, plan_rounds(cluster, range(len(cluster))), faults, rng)
         assert named(cluster, pairs) == {(kind, name)}, faults
-        assert searched(cluster, faults, most=3, seed=seed)[0] == {(kind, name)}, faults
+        assert search(cluster, faults, np.random.default_rng(seed), most=3)[0] == {(kind, name)}, faults
 
 
 def test_two_slow_nodes_are_named_in_five_rounds() -> None:
@@ -63,13 +44,13 @@ def test_two_slow_nodes_are_named_in_five_rounds() -> None:
         rng = np.random.default_rng(seed)
         one, other = rng.choice(LEAVES.names, 2, replace=False)
         faults = {("node", str(one)): 1.5, ("node", str(other)): 2.0}
-        assert searched(LEAVES, faults, most=5, seed=seed)[0] == set(faults)
+        assert search(LEAVES, faults, np.random.default_rng(seed), most=5)[0] == set(faults)
 
 
 def test_a_healthy_cluster_is_left_alone() -> None:
     """Noise of 3 % convicts nobody, and after three rounds there is nothing left to ask."""
     for seed in range(40):
-        assert searched(MINIPODS, {}, most=8, seed=seed) == (set(), 3)
+        assert search(MINIPODS, {}, np.random.default_rng(seed), most=8) == (set(), 3)
 
 
 def test_who_cannot_be_told_apart_is_possible() -> None:

@@ -18,7 +18,6 @@ from scheduler.queue.live_pass import plan_waiting
 from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running, RunningEntry, Waiting
 from scheduler.queue.priority import PriorityAge
 from topology.cluster import BoolArray, IntArray
-from topology.flags import NodeFlag
 from topology.generate import minipods
 
 NODES = 8
@@ -91,25 +90,13 @@ class MadeCluster:
         cluster = self.cluster.replace(free_gpus=np.maximum(left, 0).astype(np.int32))
         return Instance(cluster, Job(str(key), Parallelism(tp=8, dp=self.jobs[key].nodes)))
 
-    def held(self) -> Mapping[int, Sequence[str]]:
-        """The plans."""
-        return self.promised
-
     def hold(self, key: int, nodes: Sequence[str], outcome: Outcome) -> None:
         """Note a plan."""
         self.promised[key] = tuple(nodes)
 
-    def let_go(self, key: int, why: str) -> None:
-        """Forget a plan."""
-        del self.promised[key]
-
     def say(self, key: int, why: str) -> None:
         """Note why a job waits."""
         self.said[key] = why
-
-    def flags(self) -> Sequence[NodeFlag]:
-        """None."""
-        return ()
 
 
 def planned(live: MadeCluster, policy: QueuePolicy) -> MadeCluster:
