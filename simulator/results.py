@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import floor, fsum, isfinite, isnan, log10
+from math import ceil, floor, fsum, isfinite, isnan, log10
 from typing import Annotated
 
 import numpy as np
@@ -229,8 +229,9 @@ def bucket_length(length: float, most: int) -> float:
 
 def edges_of(length: float, step: float) -> FloatArray:
     """Return the edges of buckets from 0 to the length; the last bucket may be shorter."""
-    edges = np.arange(0.0, length, step, dtype=np.float64)
-    return np.append(edges, length)
+    # A length of 112 steps of 0.01 is 1.12, of which arange makes 113; nine places are more than any step is told with.
+    buckets = max(ceil(round(length / step, 9)), int(length > 0))
+    return np.append(step * np.arange(buckets, dtype=np.float64), length)
 
 
 def run_ettr(jobs: Iterable[SimJob]) -> float | None:

@@ -132,6 +132,7 @@ Examples:
 
 @click.command("watch", cls=JsonCommand, document="arnold.documents.store_answers:WatchDocument", epilog=WATCH_EXAMPLES)
 @asks_prometheus
+@options_of(WatchPlan, only=("hold_hours",))
 @file_option("--store", help=STORE_HELP)
 @click.option("--once", is_flag=True, help="Make one round and end; exit 2 where nothing could be judged.")
 @flags_out_option

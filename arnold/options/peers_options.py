@@ -67,7 +67,8 @@ class DetectorOptions:
 
 def asks_prometheus(command: F) -> F:
     """Give a command what says which metrics are asked of a Prometheus server, of which machines, how often, and how
-    they are compared; it gets them as ``endpoint``, ``plan`` and ``settings``.
+    they are compared; it gets them as ``endpoint``, ``plan`` and ``settings``.  A command whose flags end by
+    themselves has ``hold_hours`` as an option of its own.
     """
 
     @click.option(
@@ -86,7 +87,7 @@ def asks_prometheus(command: F) -> F:
         help="Label that names the machine.  [default: node, Hostname, .., instance]",
     )
     @file_option("--token-file", help="File with the bearer token for the server.")
-    @options_of(WatchPlan)
+    @options_of(WatchPlan, only=("every", "span", "step"))
     @positive_option("--timeout", "Seconds to wait for an answer.", metavar="SECONDS", default=10.0, show_default=True)
     @options_of(DetectorOptions)
     @takes(detector=DetectorOptions, plan=WatchPlan)

@@ -43,25 +43,25 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
     """Return the flags that a diagnosis justifies, one for each known node of a member; ``now`` (timezone-aware) is for
     a diagnosis without a time of its own.
     """
-    kind = KINDS.get(diagnosis.cause)
-    if kind is None:
+    if diagnosis.cause not in KINDS:
         return []
     since = datetime.fromtimestamp(diagnosis.since, UTC) if diagnosis.since is not None else now
     until = max(since, datetime.fromtimestamp(diagnosis.localised, UTC) if diagnosis.localised else since) + HOLD
     flags: dict[str, NodeFlag] = {}
     culprits = {culprit.member for culprit in diagnosis.culprits}
     for culprit in diagnosis.culprits:
-        node = node_of.get(culprit.member)
-        if culprit.certainty != "certain" or node is None or node in flags:
+        node, cause = node_of.get(culprit.member), culprit.cause or diagnosis.cause
+        if culprit.certainty != "certain" or node is None or node in flags or cause not in KINDS:
             continue
         of_node = {member for member, other in node_of.items() if other == node}
         # where all processes of a node have gone, and there are several, it is the node
-        whole = diagnosis.cause == "unreachable" and len(of_node) > 1 and of_node <= culprits
-        about_process = diagnosis.cause in PROCESS and not whole
+        whole = cause == "unreachable" and len(of_node) > 1 and of_node <= culprits
+        about_process = cause in PROCESS and not whole
         if about_process and _on_one_node(diagnosis, node_of):
             continue
-        price = WARNING if about_process else max(1.0, culprit.factor or 1.0)
-        chosen: FlagKind = "degraded" if about_process else kind
+        # a flag of 1.0 would clear the node; where nothing was timed, the node is dearer by a warning's price
+        price = WARNING if about_process or culprit.factor is None else max(1.0, culprit.factor)
+        chosen: FlagKind = "degraded" if about_process else KINDS[cause]
         flags[node] = NodeFlag(
             node,
             chosen,

@@ -14,6 +14,7 @@ from health.collectives.diagnosis import Culprit, Diagnosis
 from health.collectives.flagging import MOST_GPUS, flags_of, nodes_of, withheld
 from health.collectives.recording import Member
 from tests.facts import saying, says
+from topology.flags import FAULTY, WARNING
 
 NAME = st.from_regex(r"n[0-9]{1,3}", fullmatch=True)
 
@@ -54,6 +55,22 @@ def test_the_host_of_more_ranks_than_a_node_has_is_no_node() -> None:
     culprit = Diagnosis(tuple(nine), (), "failure", "not-launched", (Culprit(2, "certain"),))
     assert says(withheld(culprit, nodes_of(nine)), "9 ranks", "login-1")
     assert flags_of(culprit, nodes_of(nine), now=datetime(2026, 11, 28, tzinfo=UTC)) == []
+
+
+def test_each_culprit_is_flagged_by_its_own_cause() -> None:
+    """What has no factor costs a warning, and is never cleared by 1.0; a mistake of the program is no flag."""
+    members = tuple(Member(f"rank {i}", i, f"n{i}") for i in range(4))
+    culprits = (
+        Culprit(1, "certain"),
+        Culprit(2, "certain", cause="not-transmitted"),
+        Culprit(3, "certain", cause="crossed-order"),
+    )
+    found = Diagnosis(members, (), "failure", "not-completed", culprits)
+    flags = flags_of(found, nodes_of(members), now=datetime(2026, 11, 28, tzinfo=UTC))
+    assert [(flag.node, flag.kind, flag.slowdown) for flag in flags] == [
+        ("n1", "degraded", WARNING),
+        ("n2", "faulty", FAULTY),
+    ]
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
