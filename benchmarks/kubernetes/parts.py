@@ -26,6 +26,8 @@ def add_kubernetes(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--rate", type=float, default=2.0, help="gangs a second that leave and come in churn")
     command.add_argument("--requests", type=int, default=20_000, help="of hostile")
     command.add_argument("--kills", type=int, default=3, help="of the leader")
+    command = add("peers-on-kubernetes", _peers, "twelve gangs by kube-scheduler, Kueue, Volcano, Arnold on one plane")
+    command.add_argument("--cases", type=int, nargs="+", default=list(range(1, 13)), metavar="N", help="of the twelve")
 
 
 def _run(options: argparse.Namespace) -> str:
@@ -59,3 +61,10 @@ def _churn(plane: ControlPlane, cluster: Cluster, *, rate: float, minutes: float
         return waiting.report(waiting.measure(plane, cluster, waiting.Traffic(10, 1.0 / rate, minutes)))
     finally:
         plane.kwok.stop()
+
+
+def _peers(options: argparse.Namespace) -> str:
+    from benchmarks.kubernetes import against_peers
+
+    chosen = [against_peers.cases()[number - 1] for number in options.cases]
+    return against_peers.report(chosen, against_peers.measure(chosen))

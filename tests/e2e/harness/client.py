@@ -41,6 +41,8 @@ _HOME = {
     **dict.fromkeys(
         ("workloads", "localqueues", "clusterqueues", "resourceflavors", "topologies"), "apis/kueue.x-k8s.io/v1beta2"
     ),
+    **dict.fromkeys(("podgroups", "queues"), "apis/scheduling.volcano.sh/v1beta1"),
+    "hypernodes": "apis/topology.volcano.sh/v1alpha1",
     "resourceslices": "apis/resource.k8s.io/v1",
     "deviceclasses": "apis/resource.k8s.io/v1",
     "resourceclaims": "apis/resource.k8s.io/v1",

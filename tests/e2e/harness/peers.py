@@ -137,6 +137,47 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
         plane.remove(peer.name)
 
 
+VOLCANO = ("volcano.sh/volcano", "v1.14.1")
+
+
+@contextmanager
+def volcano(plane: ControlPlane, configuration: str, say: Callable[[str], None]) -> Iterator[Process]:
+    """Run Volcano's scheduler with its kinds in place, and without its controllers.
+
+    :param configuration: its actions and plug-ins, YAML.
+    :raises Unavailable: no Go toolchain; Unfetched: its modules cannot be had.
+    """
+    folder, program = module_folder(*VOLCANO), from_folder(MODULES / "volcano", f"{VOLCANO[0]}/cmd/scheduler", say)
+    define(plane, folder / "config/crd/volcano/bases")
+    # alone in its folder: whatever changes there, its log too, has it read again
+    file, port = plane.folder / "volcano" / "scheduler.conf", free_port()
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(configuration, encoding="utf-8")
+    command = [
+        str(program),
+        f"--kubeconfig={plane.kubeconfig('volcano', 'system:masters')}",
+        f"--scheduler-conf={file}",
+        "--leader-elect=false",
+        "--cache-dumper=false",
+        "--enable-healthz",
+        f"--healthz-address={LOOPBACK}:{port}",
+        f"--listen-address={LOOPBACK}:{free_port()}",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=1000",
+    ]
+    healthy = Healthy(f"http://{LOOPBACK}:{port}/healthz")
+    process = Process("volcano", command, log=plane.folder / "volcano.log", ready=healthy, folder=plane.folder)
+    plane.add(process)
+    for queue in wait_until(lambda: plane.admin.all("queues"), "Volcano's queues"):  # its controller opens them
+        plane.admin.patch("queues", queue["metadata"]["name"], {"status": {"state": "Open"}}, subresource="status")
+    try:
+        yield process
+    finally:
+        for resource in ("podgroups", "hypernodes"):
+            plane.admin.delete_all(resource)
+        plane.remove("volcano")
+
+
 def _configuration(peer: Peer, plane: ControlPlane, *, certificates: Path, webhook_port: int, health_port: int) -> Path:
     file = plane.folder / f"{peer.name}.configuration"
     document = {
