@@ -233,8 +233,7 @@ def _collectives(options: argparse.Namespace) -> str:
     )
 
 
-EVIDENCE = ("hangs", "texts", "pairs")
-"""The tables of ``evidence``, each a module of :mod:`benchmarks.evidence`."""
+EVIDENCE = ("hangs", "texts", "pairs")  # The tables of `evidence`, each a module of :mod:`benchmarks.evidence`
 
 
 def _evidence(options: argparse.Namespace) -> str:
@@ -254,8 +253,7 @@ def _defragment(options: argparse.Namespace) -> str:
     return defragmentation.report(defragmentation.measure(options.seeds))
 
 
-PEERS = ("speed", "quality")
-"""The parts of ``peers``."""
+PEERS = ("speed", "quality")  # The parts of `peers`
 
 
 def _peers(options: argparse.Namespace) -> str:

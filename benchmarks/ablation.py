@@ -36,8 +36,7 @@ WON, FASTER = 2, 2.0  # What a stage must do on some family to stay: proofs of 1
 SMALL = ((3, 3), (4, 3), (3, 4), (5, 2), (2, 6), (6, 2), (2, 4))  # Rows and columns that brute force manages
 HUGE_SEEDS = LARGE_SEEDS = 3
 
-Numbered = Iterator[tuple[int, GridProblem, float]]
-"""The number of a question, its grid, and alpha."""
+Numbered = Iterator[tuple[int, GridProblem, float]]  # The number of a question, its grid, and alpha
 
 
 def _seeded(count: int, *, seed: int) -> Numbered:
@@ -200,13 +199,10 @@ def search(problem: GridProblem, alpha: float, *, limit: float, seed: int, off: 
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """Runs of some families, kept as JSON lines so that a long benchmark stops and resumes.
-
-    :param count: questions of each family at most; ``limit``: counted seconds of each.
-    """
+    """Runs of some families, kept as JSON lines so that a long benchmark stops and resumes."""
 
     families: tuple[str, ...]
-    count: int
+    count: int  # Questions of each family at most; `limit`: counted seconds of each
     limit: float
     folder: Path
 

@@ -24,15 +24,12 @@ GROWTH = 1.5  # exponent of processor time against jobs; 2 if every pass looked 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """One run.
-
-    :param cpu: seconds of processor time, placement by ``gpu-packing`` included.
-    """
+    """One run."""
 
     policy: str
     namespaces: int
     jobs: int
-    cpu: float
+    cpu: float  # Seconds of processor time, placement by `gpu-packing` included
 
 
 def measure(sizes: Sequence[int]) -> list[Ordered]:

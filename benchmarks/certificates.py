@@ -36,10 +36,7 @@ def _answer(options: argparse.Namespace) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recounted:
-    """One answer, verified.
-
-    :param seconds: processor time of the verifier, without reading files.
-    """
+    """One answer, verified."""
 
     number: int
     family: str
@@ -47,7 +44,7 @@ class Recounted:
     verdict: str
     sentence: str
     kinds: tuple[str, ...]
-    seconds: float
+    seconds: float  # Processor time of the verifier, without reading files
 
 
 def measure(n: int, *, seed: int, seconds: float) -> list[Recounted]:

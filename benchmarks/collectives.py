@@ -24,28 +24,21 @@ FABRICS = (("ring", 2), ("ring", 1), ("tree", 2))
 PUBLISHED_SEEN, PUBLISHED_SEEN_SECONDS = 0.9, 15.0
 PUBLISHED_NAMED, PUBLISHED_NAMED_SECONDS = 0.6, 20.0
 
-QUIET, AFTER = 40.0, 40.0
-"""Seconds of the job before the fault, at least, and after."""
+QUIET, AFTER = 40.0, 40.0  # Seconds of the job before the fault, at least, and after
 
 ISSUE: tuple[FaultKind, ...] = FAULTS[:6]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run with a fault, or without.
-
-    :param seen: seconds from the fault to the first alarm; ``None`` = none.
-    :param named: seconds from the fault until the rank stood in a final answer; ``None`` = it does not.
-    :param certainty: how sure the final answer is; ``None`` = no rank is named.
-    :param suspects: how many it names.
-    """
+    """One run with a fault, or without."""
 
     kind: FaultKind | None
     fabric: tuple[str, int]
-    seen: float | None
-    named: float | None
-    certainty: str | None
-    suspects: int
+    seen: float | None  # Seconds from the fault to the first alarm; `None` = none
+    named: float | None  # Seconds from the fault until the rank stood in a final answer; `None` = it does not
+    certainty: str | None  # How sure the final answer is; `None` = no rank is named
+    suspects: int  # How many it names
     right: bool
     seconds: float
 

@@ -23,19 +23,15 @@ COMMAND_SECONDS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One run of the command.
-
-    :param peak: largest resident memory of the process, bytes.
-    :param seconds: wall time of the whole process.
-    """
+    """One run of the command."""
 
     nodes: int
     cells: int
     status: str
     gap: float
     solve_seconds: float
-    seconds: float
-    peak: int
+    seconds: float  # Wall time of the whole process
+    peak: int  # Largest resident memory of the process, bytes
 
 
 def measure(nodes: int = HUGE_NODES) -> Usage:

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One line of what the project wants of itself.
+    """One line of what the project wants of itself."""
 
-    :param wanted: the promise in words: ``"at least 94 % proved"``.
-    :param measured: what came out, in the same unit.
-    """
-
-    wanted: str
-    measured: str
+    wanted: str  # The promise in words: `"at least 94 % proved"`
+    measured: str  # What came out, in the same unit
     met: bool
 
 

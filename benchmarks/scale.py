@@ -28,8 +28,7 @@ HUGE_SECONDS, HUGE_LIMIT = 30.0, 25.0
 """What we promise, and the limit the solver gets so that a run without a proof keeps it."""
 
 SIZES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, HUGE_NODES)
-WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Affinities at 100,000 nodes."""
+WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # Affinities at 100,000 nodes
 WEIGHTS_PROVED, WEIGHTS_SECONDS, GROWTH_EXPONENT = 8, 1.0, 1.3
 """What we promise there: so many of the nine proved, each by a solver below a second; and how time grows with nodes."""
 
@@ -41,14 +40,10 @@ UNEVENNESS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run.
+    """One run."""
 
-    :param nodes: nodes of the cluster.
-    :param free: free nodes.
-    """
-
-    nodes: int
-    free: int
+    nodes: int  # Nodes of the cluster
+    free: int  # Free nodes
     domains: int
     rows: int
     alpha: float

@@ -32,10 +32,7 @@ LIMIT, SECONDS, GAP = 8.0, 10.0, 0.05  # What the search gets, what we promise, 
 
 @dataclass(frozen=True, slots=True)
 class JointRun:
-    """One question.
-
-    :param orders: sums of one after the other, for each order that was tried; infinite where a job finds no place.
-    """
+    """One question."""
 
     jobs: int
     seed: int
@@ -43,6 +40,7 @@ class JointRun:
     cells: int
     outcome: JointOutcome
     seconds: float
+    # Sums of one after the other, for each order that was tried; infinite where a job finds no place
     orders: tuple[float, ...]
 
 

@@ -24,43 +24,34 @@ from topology.writers import ClusterCsvWriter
 
 PHILLY = ("philly", "philly.csv.gz")
 GPUS, RACK, MINIPOD = 8, 16, 64
-NODES = 313
-"""312 nodes of 8 GPUs and one of 4: 2,500 GPUs."""
+NODES = 313  # 312 nodes of 8 GPUs and one of 4: 2,500 GPUs
 
 SECONDS, MEMORY, RATE = 30.0, 1e9, 200_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """One run of the command.
-
-    :param load: factor of ``--scale-load``.
-    :param seconds: wall time of the whole process, reading included; ``run`` of the run alone, ``policy`` in the
-        scheduler.
-    :param peak: largest resident memory, bytes.
-    """
+    """One run of the command."""
 
     policy: str
-    load: float
+    load: float  # Factor of `--scale-load`
+    # Wall time of the whole process, reading included; `run` of the run alone, `policy` in the scheduler
     seconds: float
     run: float
     policy_seconds: float
     wait: float
-    peak: int
+    peak: int  # Largest resident memory, bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One run in this process.
-
-    :param seconds: wall time; ``cpu`` time of this process, which others on the machine disturb less.
-    """
+    """One run in this process."""
 
     policy: str
     jobs: int
     nodes: int
     events: int
-    seconds: float
+    seconds: float  # Wall time; `cpu` time of this process, which others on the machine disturb less
     cpu: float
 
 

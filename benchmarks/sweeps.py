@@ -25,18 +25,14 @@ SHARES = (0.4, 0.1, 0.1, 0.2, 0.1, 0.07, 0.03)
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """One study, several ways.
-
-    :param seconds: wall time by way; workers that stand already are not started in it.
-    :param work: CPU seconds of all processes by way: what wall time would be made of on a machine that is left alone.
-    :param same: whether all ways gave the same rows.
-    """
+    """One study, several ways."""
 
     runs: int
     jobs: int
-    seconds: dict[str, float]
+    seconds: dict[str, float]  # Wall time by way; workers that stand already are not started in it
+    # CPU seconds of all processes by way: what wall time would be made of on a machine that is left alone
     work: dict[str, float]
-    same: bool
+    same: bool  # Whether all ways gave the same rows
 
     def ratio(self, way: str) -> float:
         """How many times as fast as one process."""

@@ -19,8 +19,7 @@ from benchmarks.commands import ROOT, CommandRun, run_command
 from benchmarks.public_data import public_data
 from benchmarks.report import Promise, promises, section, table
 
-ARTIFACT_SECONDS = 13.0
-"""Of AR and ST together, on two cores; stated by those who ran it, not measured here."""
+ARTIFACT_SECONDS = 13.0  # Of AR and ST together, on two cores; stated by those who ran it, not measured here
 
 TIMES_FASTER = 20.0
 DIGITS = 1e-6
@@ -54,16 +53,12 @@ class Large:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The published traces.
+    """The published traces."""
 
-    :param both: seconds of one process that computes the three metrics of both, interpreter and imports included.
-    :param runs: of the command, each with the name of its trace.
-    :param difference: largest relative difference of a metric from the published.
-    """
-
+    # Seconds of one process that computes the three metrics of both, interpreter and imports included
     both: list[float]
-    runs: list[tuple[str, CommandRun]]
-    difference: float
+    runs: list[tuple[str, CommandRun]]  # Of the command, each with the name of its trace
+    difference: float  # Largest relative difference of a metric from the published
 
 
 def measure_published(rounds: int) -> Published:

@@ -45,12 +45,9 @@ class Answered:
 
 @dataclass
 class Calls:
-    """The placement calls of a run, algorithm and evaluator.
+    """The placement calls of a run, algorithm and evaluator."""
 
-    :param every: each so manieth is kept, to be checked; 0 = none is.
-    """
-
-    every: int = 0
+    every: int = 0  # Each so manieth is kept, to be checked; 0 = none is
     count: int = 0
     seconds: float = 0.0  # of the processor
     keeping: float = 0.0  # of these, to keep some
@@ -93,26 +90,19 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One run.
-
-    :param making: seconds to make the workload and put the run together.
-    :param seconds: of the run.
-    :param cpu: processor seconds of the run, which a busy machine stretches less.
-    :param calls: placement calls; ``call_ms``: of the processor, each on average.
-    :param megabytes: peak memory of the process.
-    """
+    """One run."""
 
     algorithm: str
     days: float
     jobs: int
     events: int
     interrupted: int
-    making: float
-    seconds: float
-    cpu: float
-    calls: int
+    making: float  # Seconds to make the workload and put the run together
+    seconds: float  # Of the run
+    cpu: float  # Processor seconds of the run, which a busy machine stretches less
+    calls: int  # Placement calls; `call_ms`: of the processor, each on average
     call_ms: float
-    megabytes: float
+    megabytes: float  # Peak memory of the process
     ettr: float
     checked: Checked | None = None
 

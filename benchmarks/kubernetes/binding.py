@@ -47,24 +47,17 @@ SAMPLES = {"kube-scheduler alone, every node": 100, "kube-scheduler alone, its d
 EVERY_NODE, SAMPLING = SAMPLES
 PATCHES, BARE = "release patches alone", "release patches and bindings alone"
 ARNOLD = "Arnold: plan, release, verify, bind"
-ALONE = "alone"
-"""Name of the scheduler that runs alone."""
-PROGRAMS = ("API server", "etcd", "scheduler", "extender", "client")
-"""The client is what sends bare requests."""
+ALONE = "alone"  # Name of the scheduler that runs alone
+PROGRAMS = ("API server", "etcd", "scheduler", "extender", "client")  # The client is what sends bare requests
 
 
 @dataclass(frozen=True, slots=True)
 class BindingRun:
-    """One gang on its nodes, once, in one of the ways.
+    """One gang on its nodes, once, in one of the ways."""
 
-    :param rate: pods a second.
-    :param first: seconds from the last create to the first binding.
-    :param spent: program -> milliseconds of processor time a pod.
-    """
-
-    rate: float
-    first: float
-    spent: Mapping[str, float]
+    rate: float  # Pods a second
+    first: float  # Seconds from the last create to the first binding
+    spent: Mapping[str, float]  # Program -> milliseconds of processor time a pod
 
     @property
     def own(self) -> float:

@@ -28,38 +28,27 @@ from tests.extender.service.hostile_requests import hostile_requests, request, s
 from topology.cluster import Cluster
 
 SIZE = 96
-NODES = 20
-"""Named in an honest question; what is mutated must be short, or most of it is names."""
+NODES = 20  # Named in an honest question; what is mutated must be short, or most of it is names
 AT_ONCE = 24
-SLOW = 16
-"""Clients that send a byte a second."""
+SLOW = 16  # Clients that send a byte a second
 LONG, LONG_BYTES = 8, 60_000_000
 PATIENCE = 2.0
-PERIOD = 0.02
-"""Seconds between two honest questions."""
+PERIOD = 0.02  # Seconds between two honest questions
 MEGABYTES = 600.0
-TELL = 2_000
-"""Requests between two words on how it goes."""
+TELL = 2_000  # Requests between two words on how it goes
 
 
 @dataclass(frozen=True, slots=True)
 class Siege:
-    """What was measured.
-
-    :param statuses: how often each status came.
-    :param long: statuses of the longest bodies.
-    :param honest: seconds of each answer to the honest client.
-    :param wrong: answers to it that were wrong, or none.
-    :param memory: bytes before, at the most, and in the end.
-    """
+    """What was measured."""
 
     requests: int
     seconds: float
-    statuses: Mapping[int, int]
-    long: Mapping[int, int]
-    honest: Sequence[float]
-    wrong: int
-    memory: tuple[int, int, int]
+    statuses: Mapping[int, int]  # How often each status came
+    long: Mapping[int, int]  # Statuses of the longest bodies
+    honest: Sequence[float]  # Seconds of each answer to the honest client
+    wrong: int  # Answers to it that were wrong, or none
+    memory: tuple[int, int, int]  # Bytes before, at the most, and in the end
     tracebacks: int
 
 

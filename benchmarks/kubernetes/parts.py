@@ -10,8 +10,7 @@ if TYPE_CHECKING:  # the help of the benchmarks waits for no control plane
     from tests.e2e.harness.plane import ControlPlane
     from topology.cluster import Cluster
 
-KUBERNETES = ("binding", "filter", "waiting", "failover", "churn", "hostile")
-"""All parts."""
+KUBERNETES = ("binding", "filter", "waiting", "failover", "churn", "hostile")  # All parts
 
 
 def add_kubernetes(add: Callable[..., argparse.ArgumentParser]) -> None:

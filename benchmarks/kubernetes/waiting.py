@@ -24,47 +24,35 @@ from tests.e2e.harness.plans import HOLDING
 from tests.e2e.harness.waiting import wait_until
 from topology.cluster import Cluster
 
-WAITING = 10_000
-"""Pods."""
+WAITING = 10_000  # Pods
 STAGES = (1, 2, 4, 5, 10)
 MEGABYTES = 600.0
 GROWTH = 0.05
 PLAN_SECONDS = 2.0
-PATIENCE = 10.0
-"""Seconds that the last gangs have to be planned."""
+PATIENCE = 10.0  # Seconds that the last gangs have to be planned
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """How gangs come and go.
+    """How gangs come and go."""
 
-    :param size: pods of each gang.
-    :param period: seconds between two departures.
-    """
-
-    size: int
-    period: float
+    size: int  # Pods of each gang
+    period: float  # Seconds between two departures
     minutes: float
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What was measured.
-
-    :param gangs: that wait, all the time.
-    :param memory: bytes that the extender holds, once a second.
-    :param latencies: seconds from the deletion of a gang's pods to the plan of the next gang.
-    :param solved: answers of the solver, and their seconds altogether.
-    """
+    """What was measured."""
 
     traffic: Traffic
     nodes: int
-    gangs: int
+    gangs: int  # That wait, all the time
     running: int
-    memory: Sequence[int]
-    latencies: Sequence[float]
+    memory: Sequence[int]  # Bytes that the extender holds, once a second
+    latencies: Sequence[float]  # Seconds from the deletion of a gang's pods to the plan of the next gang
     unserved: int
-    solved: tuple[int, float]
+    solved: tuple[int, float]  # Answers of the solver, and their seconds altogether
 
     @property
     def growth(self) -> float:

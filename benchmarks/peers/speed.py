@@ -15,12 +15,10 @@ from health.peers.comparison import ComparisonSettings, detect
 from health.peers.streams import MetricRecording, Samples
 
 MINUTE = 60
-LIMIT = 3.6
-"""Seconds: the mean that the paper reports for a call, data fetched as well, on 128 cores."""
+LIMIT = 3.6  # Seconds: the mean that the paper reports for a call, data fetched as well, on 128 cores
 
 
-CALL = 900
-"""Seconds of data that a call of Minder looks at."""
+CALL = 900  # Seconds of data that a call of Minder looks at
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,10 @@ MODELS: Mapping[str, Callable[[Calibration], CommModel]] = {
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Gains of one run in one model.
+    """Gains of one run in one model."""
 
-    :param gains: reading -> mean gain in throughput over the pairs of placements.
-    :param low: the least, over readings and, where any pair may have been the one that ran, over pairs.
-    """
-
-    gains: Mapping[str, float]
-    low: float
+    gains: Mapping[str, float]  # Reading -> mean gain in throughput over the pairs of placements
+    low: float  # The least, over readings and, where any pair may have been the one that ran, over pairs
     high: float
 
     @property

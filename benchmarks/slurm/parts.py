@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-SLURM = ("choices", "rules", "serve")
-"""All parts."""
+SLURM = ("choices", "rules", "serve")  # All parts
 
 
 def add_slurm(add: Callable[..., argparse.ArgumentParser]) -> None:
