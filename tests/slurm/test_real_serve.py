@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from slurm.serve import served
-from tests.real_slurm import DEADLINE, RealSlurm, real_slurm
-from tests.slurm.killed_daemon import INSTALLS, MARKS, STEPS, killed_at
+from tests.real_slurm import DEADLINE, Install, RealSlurm, real_slurm
+from tests.slurm.killed_daemon import STEPS, killed_at
 from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
 
-pytestmark = MARKS
+pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 
 ARNOLD = Path(sys.executable).with_name("arnold")
 
@@ -34,10 +34,12 @@ sleep {seconds}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+def made(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """Eight nodes of two GPUs in two minipods, with the plug-in that lets jobs wait for their plan."""
-    folder = tmp_path_factory.mktemp("slurm")
-    with real_slurm(INSTALLS[0], folder, NODES, TOPOLOGY, gpus=2, conf="JobSubmitPlugins=lua\n") as slurm:
+    shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
+    # from 24.11 on Slurm has priority/multifactor unless it is told otherwise
+    conf = "JobSubmitPlugins=lua\nPriorityFlags=ACCRUE_ALWAYS\n"
+    with real_slurm(install, folder, NODES, TOPOLOGY, gpus=2, shared=shared, conf=conf) as slurm:
         yield slurm
 
 
