@@ -169,15 +169,18 @@ def test_what_waits_is_listed_and_explained(slurm: dict[str, str], tmp_path: Pat
     words = ["--grid", GRID, "--parsable", f"--output={tmp_path}/%j.out", str(script)]
     command = [str(ARNOLD), "slurm", "submit", *words]
     assert subprocess.run(command, env=slurm, capture_output=True, check=False).returncode == 3
-    with serving(slurm):
-        wait_until(lambda: served(Path(slurm["SLURM_CONF"]).parent / "share" / "orders"), slurm)
+    with serving(slurm, "--policy", "priority-age"):
+        wait_until(lambda: served(Path(slurm["SLURM_CONF"]).parent / "share" / "orders") is not None, slurm)
         number = subprocess.run(command, env=slurm, capture_output=True, text=True, check=True).stdout.strip()
         explained = arnold("explain", number)
         assert (explained["plan"], explained["could_have"], explained["free"]) == ("asked", 8, 2)
+        small = submit(slurm, tmp_path, "-N2", "--comment=arnold: tp=2,dp=2", "-t1")
+        # by priority-backfill, which is served unless said otherwise, the two free nodes would be its
+        assert f"job {number} is before it" in arnold("explain", small)["reason"]
         rows = {row["job"]: row for row in arnold("queue")["jobs"]}
         assert (rows[blocker]["plan"], rows[number]["grid"]) == (None, GRID)
         asked(slurm, "scancel", blocker)
-        wait_until(lambda: state_of(slurm, number) == "COMPLETED", slurm)
+        wait_until(lambda: state_of(slurm, number) == state_of(slurm, small) == "COMPLETED", slurm)
     assert in_order(tmp_path, number)
     asked(slurm, "scancel", "--state=PENDING", "--user=root")
 
