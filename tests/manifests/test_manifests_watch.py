@@ -73,13 +73,13 @@ def written(client: Client, spec: dict[str, Any]) -> Any:
         "metadata": {"name": "arnold"},
         "spec": spec,
     }
-    return client.request("POST", "apis/arnold.dev/v1alpha1/namespaces/default/ganghistories?dryRun=All", document)
+    return client.request("POST", "apis/arnold.dev/v1alpha1/namespaces/kube-public/ganghistories?dryRun=All", document)
 
 
 def test_the_watch_keeps_incidents(watch_on_plane: Client) -> None:
     """A chain of evidence comes back as it was written; how long gangs run is not the watch's to say."""
     incident = GangIncident(gang="llm", since=datetime(2030, 1, 1, tzinfo=UTC), nodes=("n1",), ranks=(1,))
-    history = GangHistory(namespace="default", incidents=(incident.then(incident.since, "StandsStill", "it does"),))
+    history = GangHistory(namespace="kube-public", incidents=(incident.then(incident.since, "StandsStill", "it does"),))
     assert decode_history(written(watch_on_plane, encode_history(history)["spec"])).incidents == history.incidents
     runs = {"jobs": 1, "seconds": 60.0, "logs": 4.0, "squares": 0.0}
     forged = {"kinds": [{"pattern": "llm", "gpus": 8, "runTimes": runs}], "counted": []}
