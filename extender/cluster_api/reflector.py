@@ -115,6 +115,8 @@ class Reflector(Generic[T]):
     synced: bool = field(default=False, init=False)  # whether the sink has been given everything at least once
     # why the copy may be out of date; None while list or watch works
     problem: ClusterError | None = field(default=None, init=False)
+    # why an optional kind is taken for absent; None = it is not
+    absent: ClusterError | None = field(default=None, init=False)
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
     _looks: Backoff = field(
@@ -159,7 +161,7 @@ class Reflector(Generic[T]):
         """Take the kind for absent, and look again: soon at first, as it may be about to come."""
         level = logging.INFO if self.missed and not self.synced else logging.DEBUG
         logger.log(level, "%s: none%s, as %s", self.resource.plural, self.missed, why.message)
-        self._version = None
+        self._version, self.absent = None, why
         self.sink.replace(())
         self.synced = True
         self._works()
@@ -179,6 +181,7 @@ class Reflector(Generic[T]):
         self.sink.replace(objects)
         self._version = page.metadata.resource_version
         self.synced = self._there = True
+        self.absent = None
         self._works()
         self._backoff.reset()
         self._looks.reset()
