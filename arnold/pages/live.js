@@ -167,10 +167,11 @@ function take(message) {
   const drawn = new Set(message.all || message.rows.flags || message.gone.flags ? squares.keys() : []);
   for (const key of [...Object.keys(message.rows.nodes || {}), ...(message.gone.nodes || [])]) drawn.add(Number(key));
   drawn.forEach((i) => paint(squares[i], i));
-  Object.keys(ORDERS).forEach(showTable);
+  const touched = Object.keys(ORDERS).filter((table) => message.all || message.rows[table] || message.gone[table]);
+  new Set([...touched, "waiting"]).forEach(showTable); // how long a gang waits changes by itself
   showFacts();
   showState();
-  reach();
+  if (touched.length) reach();
 }
 
 function start() {
