@@ -8,7 +8,6 @@ a stage is left out where it did one of the two; elsewhere the answer stands, le
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -319,20 +318,3 @@ def stage_names() -> list[str]:
     """All stages that can be left out, in order."""
     stages = schedule.STAGES
     return [stage.__name__ for stage in stages if stage.__name__ != NEVER_OFF]
-
-
-def add_ablation(add: Callable[..., argparse.ArgumentParser], results: Path) -> None:
-    """Add the command of this benchmark."""
-    command = add("ablation", _run, "each stage of the search off in turn: proofs lost, and work")
-    command.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES, metavar="FAMILY")
-    command.add_argument("--stages", nargs="+", default=stage_names(), choices=stage_names(), metavar="STAGE")
-    command.add_argument("--together", action="store_true", help="all these stages off at once")
-    command.add_argument("--n", type=int, default=2000, help="questions of each family at most (default 2000)")
-    command.add_argument("--sample", type=int, default=40, help="of those that a stage touched (default 40)")
-    command.add_argument("--seconds", type=float, default=10.0, help="of counted work for each (default 10)")
-    command.add_argument("--results", type=Path, default=results, help="folder of the rows")
-
-
-def _run(options: argparse.Namespace) -> str:
-    ablation = Ablation(tuple(options.families), options.n, options.seconds, options.results)
-    return report(ablation, options.stages, sample=options.sample, together=options.together)

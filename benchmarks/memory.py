@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.commands import run_command
 from benchmarks.instances import GPUS
-from benchmarks.report import Promise, promises, section
+from benchmarks.report import promises, section
 from benchmarks.scale import COLUMNS, HUGE_NODES, JOB_SHARE, growing_cluster
 from topology.cluster import Cluster
 
@@ -65,14 +65,8 @@ def report(usage: Usage) -> str:
         f"`arnold place` on a file of {usage.nodes:,} nodes, {usage.cells:,} cells",
         f"{usage.status}, gap {usage.gap:.1%}; solver {usage.solve_seconds:.1f} s of {usage.seconds:.1f} s.",
         promises(
-            [
-                Promise(f"peak memory below {MEMORY:g} GB", f"{gigabytes:.2f} GB", gigabytes < MEMORY),
-                Promise(
-                    f"whole command below {COMMAND_SECONDS:g} s",
-                    f"{usage.seconds:.1f} s",
-                    usage.seconds < COMMAND_SECONDS,
-                ),
-            ]
+            (f"peak memory below {MEMORY:g} GB", f"{gigabytes:.2f} GB", gigabytes < MEMORY),
+            (f"whole command below {COMMAND_SECONDS:g} s", f"{usage.seconds:.1f} s", usage.seconds < COMMAND_SECONDS),
         ),
     )
 

@@ -10,7 +10,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from scheduler.study.executors import Executor, Here, Processes
 from simulator.job_record import JobRecord
 from simulator.study import Inputs, OnDask, StudyGrid, Swept, sweep
@@ -90,10 +90,10 @@ def report(race: Race) -> str:
     ]
     ratio = race.ratio(f"{WORKERS} Dask workers")
     lines = [
-        Promise(f"{WORKERS} Dask workers at least {RATIO} times one process", f"{ratio:.2f}", ratio >= RATIO),
-        Promise("the same rows every way", "the same" if race.same else "different", race.same),
+        (f"{WORKERS} Dask workers at least {RATIO} times one process", f"{ratio:.2f}", ratio >= RATIO),
+        ("the same rows every way", "the same" if race.same else "different", race.same),
     ]
     what = f"{race.runs} runs of {race.jobs:,} jobs on 80 nodes, on {len(os.sched_getaffinity(0))} cores."
     return section(
-        "Studies in parallel", what, table(["where", "seconds", "CPU seconds", "times as fast"], rows), promises(lines)
+        "Studies in parallel", what, table(["where", "seconds", "CPU seconds", "times as fast"], rows), promises(*lines)
     )

@@ -17,7 +17,7 @@ from time import perf_counter
 
 from benchmarks.commands import ROOT, CommandRun, run_command
 from benchmarks.public_data import public_data
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 
 ARTIFACT_SECONDS = 13.0  # Of AR and ST together, on two cores; stated by those who ran it, not measured here
 
@@ -128,10 +128,8 @@ def report_published(published: Published) -> str:
         f"the command line: {both:.2f} s, at best {min(published.both):.2f} s; the artifact takes "
         f"{ARTIFACT_SECONDS:g} s for both (stated, on two cores).",
         promises(
-            [
-                Promise(f"at least {TIMES_FASTER:g} times faster", f"{faster:.0f} times", faster >= TIMES_FASTER),
-                Promise(f"S, M_W and M_S within {DIGITS:g} of the published", f"{worst:.1e}", worst <= DIGITS),
-            ]
+            (f"at least {TIMES_FASTER:g} times faster", f"{faster:.0f} times", faster >= TIMES_FASTER),
+            (f"S, M_W and M_S within {DIGITS:g} of the published", f"{worst:.1e}", worst <= DIGITS),
         ),
     )
 
@@ -144,10 +142,8 @@ def report_large(large: Large) -> str:
         f"{large.rows:,} rows, {large.megabytes:.0f} MB; S {large.run.document['slowdown']:.3f}, "
         f"cause {large.run.document['cause']}, S_w of every worker exact.",
         promises(
-            [
-                Promise(f"below {LARGE_SECONDS:g} s", f"{seconds:.1f} s", seconds < LARGE_SECONDS),
-                Promise(f"below {LARGE_GIGABYTES:g} GB", f"{gigabytes:.2f} GB", gigabytes < LARGE_GIGABYTES),
-            ]
+            (f"below {LARGE_SECONDS:g} s", f"{seconds:.1f} s", seconds < LARGE_SECONDS),
+            (f"below {LARGE_GIGABYTES:g} GB", f"{gigabytes:.2f} GB", gigabytes < LARGE_GIGABYTES),
         ),
     )
 

@@ -102,22 +102,20 @@ def report(found: Latencies) -> str:
         f"Filter, mutual TLS, one request at a time; {found.nodes:,} nodes, a gang of {found.gang:,} on its nodes",
         table(["question", "asked", "kB sent", "kB received", "p50 ms", "p99 ms", "slowest ms"], rows),
         promises(
-            [
-                _at_most(f"p99 at most {NAMES_MS:g} ms for {found.nodes:,} names", names, NAMES_MS),
-                _at_most(f"p99 at most {NOMINATED_MS:g} ms for a nominated pod", found.p99(NOMINATED), NOMINATED_MS),
-                _at_most(f"{FULL_NODES:,} whole nodes: p99 at most {FULL_MS:g} ms", found.p99(FULL), FULL_MS),
-                Promise(
-                    f"{CONNECTIONS} connections: at least {NOMINATED_RATE:,.0f} nominated answers/s",
-                    f"{found.rate:,.0f}/s",
-                    found.rate >= NOMINATED_RATE,
-                ),
-            ]
+            _at_most(f"p99 at most {NAMES_MS:g} ms for {found.nodes:,} names", names, NAMES_MS),
+            _at_most(f"p99 at most {NOMINATED_MS:g} ms for a nominated pod", found.p99(NOMINATED), NOMINATED_MS),
+            _at_most(f"{FULL_NODES:,} whole nodes: p99 at most {FULL_MS:g} ms", found.p99(FULL), FULL_MS),
+            (
+                f"{CONNECTIONS} connections: at least {NOMINATED_RATE:,.0f} nominated answers/s",
+                f"{found.rate:,.0f}/s",
+                found.rate >= NOMINATED_RATE,
+            ),
         ),
     )
 
 
 def _at_most(wanted: str, measured: float, limit: float) -> Promise:
-    return Promise(wanted, f"{measured:.2f} ms", measured <= limit)
+    return (wanted, f"{measured:.2f} ms", measured <= limit)
 
 
 def _questions(plane: ControlPlane, space: str) -> dict[str, list[Object]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.kubernetes.stage import Bindings, clear, client_context, new_namespace, say, warm_arnold
 from benchmarks.kubernetes.wire import Door, OneByOne
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from tests.e2e.harness.arnold import Arnold
 from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.plane import ControlPlane
@@ -100,16 +100,14 @@ def report(siege: Siege) -> str:
             [(f"{len(siege.honest):,}", siege.wrong, f"{p50:.1f}", f"{p99:.1f}", f"{slowest:.0f}")],
         ),
         promises(
-            [
-                Promise("no answer 500", str(faults), not faults),
-                Promise("no traceback in the log", str(siege.tracebacks), not siege.tracebacks),
-                Promise("no wrong answer to the honest client", str(siege.wrong), not siege.wrong),
-                Promise(
-                    f"memory below {MEGABYTES:g} MB",
-                    f"{before:.0f} MB before, {most:.0f} at the most, {after:.0f} in the end",
-                    most < MEGABYTES,
-                ),
-            ]
+            ("no answer 500", str(faults), not faults),
+            ("no traceback in the log", str(siege.tracebacks), not siege.tracebacks),
+            ("no wrong answer to the honest client", str(siege.wrong), not siege.wrong),
+            (
+                f"memory below {MEGABYTES:g} MB",
+                f"{before:.0f} MB before, {most:.0f} at the most, {after:.0f} in the end",
+                most < MEGABYTES,
+            ),
         ),
     )
 

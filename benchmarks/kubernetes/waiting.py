@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.kubernetes.stage import Watch, gangs_of, new_namespace, say, warm_arnold
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from tests.e2e.harness.arnold import Arnold
 from tests.e2e.harness.client import JSON, Object
 from tests.e2e.harness.plane import ControlPlane
@@ -117,20 +117,18 @@ def report(queue: Queue) -> str:
             ],
         ),
         promises(
-            [
-                Promise(f"memory below {MEGABYTES:g} MB", f"{most:.0f} MB", most < MEGABYTES),
-                Promise(
-                    f"flat: at most {GROWTH:.0%} more in the last fifth of the time than in the second",
-                    f"{queue.growth:+.1%} in {traffic.minutes:g} minutes",
-                    queue.growth <= GROWTH,
-                ),
-                Promise(
-                    f"plan latency: p99 below {PLAN_SECONDS:g} s",
-                    f"p50 {p50:.2f} s, p99 {p99:.2f} s of {len(queue.latencies)}"
-                    + (f", {queue.unserved} not in time for the next" if queue.unserved else ""),
-                    p99 < PLAN_SECONDS and not queue.unserved,
-                ),
-            ]
+            (f"memory below {MEGABYTES:g} MB", f"{most:.0f} MB", most < MEGABYTES),
+            (
+                f"flat: at most {GROWTH:.0%} more in the last fifth of the time than in the second",
+                f"{queue.growth:+.1%} in {traffic.minutes:g} minutes",
+                queue.growth <= GROWTH,
+            ),
+            (
+                f"plan latency: p99 below {PLAN_SECONDS:g} s",
+                f"p50 {p50:.2f} s, p99 {p99:.2f} s of {len(queue.latencies)}"
+                + (f", {queue.unserved} not in time for the next" if queue.unserved else ""),
+                p99 < PLAN_SECONDS and not queue.unserved,
+            ),
         ),
     )
 

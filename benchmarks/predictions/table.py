@@ -14,6 +14,13 @@ from ground.plugins import OWN, object_at
 from simulator.cost.calibration import Calibration
 from simulator.cost.step import COMM_MODELS, CommModel
 
+HEAD = """# Predictions
+
+Printed by `python -m benchmarks predictions > docs/how-it-works/predictions.md`.
+[simulation-cost.md](simulation-cost.md) has the models and what to make of these tables.
+"""
+"""Head of the page that ``predictions`` prints."""
+
 MODELS: Mapping[str, Callable[[Calibration], CommModel]] = {
     name: cast("Callable[[Calibration], CommModel]", object_at(target))
     for name, target in sorted(OWN[COMM_MODELS.group].items())

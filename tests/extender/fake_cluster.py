@@ -96,6 +96,12 @@ class FakeCluster:
         self._ask("get", resource, name)
         return _bytes(self._find(resource, name, namespace))
 
+    async def read(self, path: str) -> bytes:
+        """A document about itself, of which nobody reads more than that it is there."""
+        self.asked.append(("read", path, ""))
+        self._fail("read")
+        return b"{}"
+
     async def page(
         self, resource: Resource, *, limit: int = 500, token: str = "", most_bytes: int | None = None
     ) -> bytes:
@@ -188,6 +194,9 @@ class FakeCluster:
 
     def _ask(self, verb: str, resource: Resource, name: str) -> None:
         self.asked.append((verb, resource.plural, name))
+        self._fail(verb)
+
+    def _fail(self, verb: str) -> None:
         for i, (failing, error) in enumerate(self._failures):
             if failing == verb:
                 del self._failures[i]
