@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from arnold.console.output import plain, print_rows, print_sentences
+from arnold.console.output import Console, plain, print_rows, print_sentences
 from ground.quantities import decimal
 from ground.records import Count, JsonRecord
 from slurm.checks import SlurmCheck
 from slurm.decide import Orders, SlurmDecision
 from slurm.live import LiveSlurm, SlurmJob
 from slurm.request import asked_in
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _WORTH = re.compile(r"DP spread (\d+), PP spread (\d+), objective ([\d.]+), (\w+)")
 
