@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from arnold.console.output import plain, print_rows, print_sentences
+from arnold.console.output import Console, plain, print_rows, print_sentences
 from ground.quantities import decimal
 from ground.records import Count, JsonRecord
 from slurm.checks import SlurmCheck
@@ -13,9 +13,6 @@ from slurm.decide import Orders, SlurmDecision
 from slurm.live import LiveSlurm, SlurmJob
 from slurm.request import asked_in
 from topology.node_names import fold_hostlist
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
