@@ -157,7 +157,8 @@ class GangNumbers:
 
     def keep(self, names: Sequence[str]) -> None:
         """Number these gangs, and no others."""
-        self.of = {name: number for name, number in self.of.items() if name in {*names}}
+        kept = {*names}
+        self.of = {name: number for name, number in self.of.items() if name in kept}
         taken = {*self.of.values()}
         free = (number for number in count(1) if number not in taken)
         self.of |= {name: next(free) for name in names if name not in self.of}
@@ -250,10 +251,12 @@ def draw(name: str, cluster: Cluster | None) -> Drawing:
     elif len(cluster) > DETAIL:
         why = "The cluster has too many nodes to draw each of them: there is no map."
     else:
-        plan = layout(cluster)
-        paint = np.zeros(len(cluster), dtype=np.int32)
-        title, nodes = "The cluster now", node_data(cluster, plan)
-        drawing = svg_drawing(cluster, plan, paint, ["idle"], title=title, note=lambda shape: f"{len(shape.nodes):,}")
+        bare = cluster.emptied().replace(flags={}, kept_out={})  # what changes comes with the news
+        plan, paint = layout(bare), np.zeros(len(bare), dtype=np.int32)
+        title, nodes = "The cluster now", node_data(bare, plan)
+        drawing = svg_drawing(
+            bare, plan, paint, ["idle"], title=title, note=lambda shape: f"{len(shape.nodes):,}", counted=False
+        )
         square = {node: str(place) for place, node in enumerate(nodes["names"])}
     shape = hashlib.sha256(f"{name}\n{drawing}\n{json.dumps(nodes)}".encode()).hexdigest()[:16]
     script = hashlib.sha256(f"\n{source('arnold.pages', 'page.js', *SCRIPTS)}".encode()).digest()
