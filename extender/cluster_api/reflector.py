@@ -115,6 +115,7 @@ class Reflector(Generic[T]):
     synced: bool = field(default=False, init=False)  # whether the sink has been given everything at least once
     # why the copy may be out of date; None while list or watch works
     problem: ClusterError | None = field(default=None, init=False)
+    _served: Resource = field(init=False)  # in the version that was listed
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
     _looks: Backoff = field(
@@ -123,6 +124,7 @@ class Reflector(Generic[T]):
     # seconds of pauses for which it may still be refused; a server that has just started refuses what it will allow
     _patience: float = field(default=0.0, init=False)
     _there: bool = field(default=False, init=False)  # whether it could be listed once
+    _told: bool = field(default=False, init=False)  # that it may not be seen
 
     def __post_init__(self) -> None:
         """Begin with patience for what gangs hang on."""
@@ -158,6 +160,8 @@ class Reflector(Generic[T]):
     async def _do_without(self, why: ClusterError) -> None:
         """Take the kind for absent, and look again: soon at first, as it may be about to come."""
         level = logging.INFO if self.missed and not self.synced else logging.DEBUG
+        if isinstance(why, Refused) and why.status == 403 and not self._told:
+            level, self._told = logging.WARNING, True  # it may be there, and gangs wait for what it says
         logger.log(level, "%s: none%s, as %s", self.resource.plural, self.missed, why.message)
         self._version = None
         self.sink.replace(())
@@ -170,7 +174,8 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         objects: list[T] = []
-        async for page in pages_of(self.api, self.resource):
+        self._served = await self.api.served(self.resource)
+        async for page in pages_of(self.api, self._served):
             decoded = (self._decoded(raw) for raw in page.items or ())
             objects.extend(item for item in decoded if item is not None)
             if page.metadata.token:
@@ -178,7 +183,7 @@ class Reflector(Generic[T]):
                 await self.sleep(0)
         self.sink.replace(objects)
         self._version = page.metadata.resource_version
-        self.synced = self._there = True
+        self.synced, self._there, self._told = True, True, False
         self._works()
         self._backoff.reset()
         self._looks.reset()
@@ -187,7 +192,7 @@ class Reflector(Generic[T]):
     async def _watch(self, version: str) -> None:
         """Take up changes, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
         heard, started, where = False, monotonic(), f"watching {self.resource.plural}"
-        async for lines in self.api.watch(self.resource, version=version):
+        async for lines in self.api.watch(self._served, version=version):
             for line in lines:
                 try:
                     change = _changes.decode(line)
