@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """One line of what the project wants of itself.
-
-    :param wanted: the promise in words: ``"at least 94 % proved"``.
-    :param measured: what came out, in the same unit.
-    """
-
-    wanted: str
-    measured: str
-    met: bool
+Promise = tuple[str, str, bool]  # What the project wants of itself, what came out in the same unit, whether it is met
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -32,11 +20,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def promises(lines: Sequence[Promise]) -> str:
+def promises(*lines: Promise) -> str:
     """Every promise with its measurement."""
-    return table(
-        ["promise", "measured", "met"], [(line.wanted, line.measured, "yes" if line.met else "no") for line in lines]
-    )
+    return table(["promise", "measured", "met"], [(*line, "yes" if met else "no") for *line, met in lines])
 
 
 def section(title: str, *parts: str) -> str:

@@ -37,8 +37,8 @@ from scheduler.job_files.job_file import load_job
 from scheduler.job_on_cluster import before_it_goes
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import Limits
-from scheduler.queue.live_pass import plan_waiting
-from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running, RunningEntry, Waiting
+from scheduler.queue.live_pass import LiveNodes, plan_waiting
+from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, RunningEntry, Waiting
 from slurm.live import OURS, LiveSlurm, SlurmJob
 from slurm.request import GridRequest, asked_in, job_file_of
 from topology.cluster import BoolArray, Cluster, IntArray
@@ -232,14 +232,14 @@ class SlurmQueue:
         self.reasons[str(key)] = why
 
 
-class SlurmState:
+class SlurmState(LiveNodes):
     """The nodes of a look as queue policies see them; what is planned since is in use."""
 
     reservations: Sequence[CapacityReservation] = ()
 
     def __init__(self, queue: SlurmQueue) -> None:
-        self._queue, self._live = queue, queue.live
-        self.now, self.version, self.total = self._live.now, 0, self._live.base.gpus
+        self._queue, self._live, self.version = queue, queue.live, 0
+        super().__init__(self._live.base, self._live.now)
         self._masks: dict[int, BoolArray] = {}
 
     def changed(self) -> None:
@@ -270,29 +270,12 @@ class SlurmState:
                 rows.append(RunningEntry(job.number, job.priority, False, gpus, places, started, ends))
         return sorted(rows, key=lambda row: (row.ends, str(row.key)))
 
-    def compartments(self, *, mix_types: bool) -> IntArray | None:
-        """Shape [nodes], the compartment of each; as the cluster has them."""
-        return self._live.base.compartments(mix_types=mix_types)
-
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which the job could use if nothing were in use."""
         cluster = self._live.free_for(self._live.by_number[str(job.key)])
         if id(cluster) not in self._masks:  # the look keeps it, so that no other has its id
             self._masks[id(cluster)] = cluster.emptied().idle
         return self._masks[id(cluster)]
-
-    def may_fit(self, job: Waiting) -> bool:  # noqa: ARG002
-        """Say yes: each job is asked about, so that it can be told why it waits."""
-        return True
-
-    @property
-    def domains(self) -> Sequence[IntArray]:
-        """For each level from broad to close: shape [nodes], the domain of each node."""
-        return tuple(level.domain_of for level in self._live.base.levels)
-
-    def unsaved(self, running: Running) -> float:
-        """Return the seconds since a job started, as its checkpoints are not known."""
-        return max(0.0, self.now - running.started)
 
     def share(self, namespace: str) -> float:
         """Return the GPUs that an account has."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -65,7 +66,7 @@ class Service:
         """
         check_writable(self.folder / "0")
         eyes, pause, told = Eyes(), 1.0, set[str]()
-        with alone(self.folder):
+        with alone(self.folder, self.policy.name):
             while not stop.is_set():
                 spent = processor_seconds()
                 try:
@@ -187,8 +188,8 @@ def read_orders(folder: Path) -> Orders:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder of orders.
+def alone(folder: Path, policy: str) -> Iterator[None]:
+    """Hold the lock of a folder of orders, and say in it by which queue policy jobs are planned.
 
     :raises AlreadyServed: another process holds it.
     """
@@ -200,21 +201,25 @@ def alone(folder: Path) -> Iterator[None]:
             fix = "stop that one first, or leave it to it"
             raise AlreadyServed(f"{file.read().strip()} serves this Slurm", where=str(folder), fix=fix) from None
         file.truncate(0)
-        file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
+        file.write(f"process {os.getpid()} on {os.uname().nodename} (--policy {policy})\n")
         file.flush()
         yield
 
 
-def served(folder: Path) -> bool:
-    """Return whether a daemon holds the lock of a folder of orders."""
+def served(folder: Path) -> str | None:
+    """Return the queue policy of the daemon that holds the lock of a folder of orders; empty = it does not say it yet,
+    ``None`` = there is none.
+    """
     try:
         with (folder / LOCK).open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                policy = re.search(r"--policy ([^)]+)", file.read())
+                return "" if policy is None else policy[1]
     except OSError:
-        return False
-    return False
+        pass
+    return None
 
 
 def processor_seconds() -> float:

@@ -47,8 +47,7 @@ _HOLDS = {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "SIGNA
 _SHORT = {
     "R": "RUNNING", "S": "SUSPENDED", "CG": "COMPLETING", "CF": "CONFIGURING", "ST": "STOPPED", "PD": "PENDING",
 }  # fmt: skip
-_COMMENT = re.compile(r"\barnold:\s*([^\s;]+=[^\s;]+)")
-"""Degrees of parallelism in the comment of a job."""
+_COMMENT = re.compile(r"\barnold:\s*([^\s;]+=[^\s;]+)")  # Degrees of parallelism in the comment of a job
 MOST_TASKS = 1_000  # Of an array that waits, as many tasks are looked at: Slurm's MaxArraySize allows millions
 _FOR_ROOM = {"", "None", "Priority", "Resources"}
 """Reasons for which a job waits that starts as soon as it has room and its turn."""

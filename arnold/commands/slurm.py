@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 ANSWERS = "arnold.documents.slurm_answers"
 
+POLICY = "priority-backfill"  # by which jobs are planned unless a daemon says otherwise
 LATER = "now+10minutes"  # begin of a job until its order is written; it passes where this program is killed
 # Options of sbatch(1) without a value, or with one that stands behind = alone; all others take the next word.
 FLAGS = frozenset(
@@ -178,7 +179,7 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     blocks = instance.cluster.blocks is not None and "segment" not in wish.options
     single = [f"--{name}={value}" for name, value in SINGLE_NODES.items()] if blocks else []
     if outcome.evaluation is None or outcome.proposal.nodes is None:
-        if folder is None or not served(folder) or not wish.starts_at_once or "comment" in wish.options:
+        if folder is None or served(folder) is None or not wish.starts_at_once or "comment" in wish.options:
             click.echo(f"not submitted: {outcome.reason}", err=True)
             return exit_code(outcome.status)
         asks = GridRequest(re.sub(r"\s", "", grid), begin=0.0).comment()  # LATER is not a wish of the user's
@@ -236,7 +237,7 @@ def order(*, orders: str | None, job: str) -> None:
 
 @command.command("serve", cls=Command, epilog=SERVE_EXAMPLES)
 @_orders_option
-@policy_option(default="priority-backfill")
+@policy_option(default=POLICY)
 @click.option(
     "--reserve-from",
     metavar="N",
@@ -266,16 +267,17 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
 
 
 def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:
-    """Return a look at the live Slurm, its orders, and what a daemon would decide now."""
+    """Return a look at the live Slurm, its orders, and what its daemon decides now, or one would."""
     from scheduler.placement.types import Limits
     from scheduler.queue.policy import live_policy
     from slurm.decide import decide
     from slurm.live import Eyes
-    from slurm.serve import read_orders
+    from slurm.serve import read_orders, served
 
-    files = read_orders(_orders(orders))
+    folder = _orders(orders)
+    files, policy = read_orders(folder), live_policy(served(folder) or POLICY)
     live = Eyes().look()
-    return live, files, decide(live, files, policy=live_policy("priority-backfill"), limits=Limits(seconds=10.0))
+    return live, files, decide(live, files, policy=policy, limits=Limits(seconds=10.0))
 
 
 @command.command("queue", cls=JsonCommand, document=f"{ANSWERS}:SlurmQueueDocument", epilog=QUEUE_EXAMPLES)

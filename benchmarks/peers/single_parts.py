@@ -16,7 +16,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks.peers.fleet import FAULTS, Case, Fault, cases, healthy, recording
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from health.peers import metrics
 from health.peers.comparison import ComparisonSettings, detect
 from health.peers.streams import FloatArray, MetricRecording, SampleGrid, align
@@ -185,11 +185,9 @@ def report(seed: int, healthy_jobs: int, of_each: int, *, without: str = "") -> 
         f"Found of {of_each} of each kind:",
         table(("detector", *FAULTS), kinds),
         promises(
-            [
-                Promise("F1 of at least .95", f"{f1:.3f}", f1 >= 0.95),
-                Promise("at most 1 healthy job in 60 accused", f"{ours.accused_healthy}", ours.accused_healthy <= 1),
-                Promise("all thermal and hot GPUs found", f"{hot} of {2 * of_each}", hot == 2 * of_each),
-            ]
+            ("F1 of at least .95", f"{f1:.3f}", f1 >= 0.95),
+            ("at most 1 healthy job in 60 accused", f"{ours.accused_healthy}", ours.accused_healthy <= 1),
+            ("all thermal and hot GPUs found", f"{hot} of {2 * of_each}", hot == 2 * of_each),
         ),
     )
 
@@ -221,11 +219,9 @@ def large(machines: int) -> str:
     return section(
         f"{machines:,} machines with eight GPUs, an hour every 15 s, {len(given.metrics)} metrics",
         promises(
-            [
-                Promise("judged in 30 s of processor time", f"{seconds:.1f} s", seconds <= 30.0),
-                Promise("2 GB, the recording made here too", f"{gigabytes:.2f} GB", gigabytes <= 2.0),
-                Promise("nobody accused", str(len(found)), not found),
-            ]
+            ("judged in 30 s of processor time", f"{seconds:.1f} s", seconds <= 30.0),
+            ("2 GB, the recording made here too", f"{gigabytes:.2f} GB", gigabytes <= 2.0),
+            ("nobody accused", str(len(found)), not found),
         ),
     )
 

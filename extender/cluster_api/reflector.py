@@ -115,6 +115,8 @@ class Reflector(Generic[T]):
     synced: bool = field(default=False, init=False)  # whether the sink has been given everything at least once
     # why the copy may be out of date; None while list or watch works
     problem: ClusterError | None = field(default=None, init=False)
+    # why an optional kind is taken for absent; None = it is not
+    absent: Refused | None = field(default=None, init=False)
     _served: Resource = field(init=False)  # in the version that was listed
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
@@ -124,7 +126,6 @@ class Reflector(Generic[T]):
     # seconds of pauses for which it may still be refused; a server that has just started refuses what it will allow
     _patience: float = field(default=0.0, init=False)
     _there: bool = field(default=False, init=False)  # whether it could be listed once
-    _told: bool = field(default=False, init=False)  # that it may not be seen
 
     def __post_init__(self) -> None:
         """Begin with patience for what gangs hang on."""
@@ -146,7 +147,7 @@ class Reflector(Generic[T]):
                 if self.missed:
                     refused &= not self._there
                 unknown = isinstance(error, Refused) and error.status == 404 and not self._there
-                if refused and (self._patience <= 0 or unknown):
+                if refused and isinstance(error, Refused) and (self._patience <= 0 or unknown):
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()
@@ -157,13 +158,13 @@ class Reflector(Generic[T]):
                 self.changed()
                 await self.sleep(pause)
 
-    async def _do_without(self, why: ClusterError) -> None:
+    async def _do_without(self, why: Refused) -> None:
         """Take the kind for absent, and look again: soon at first, as it may be about to come."""
         level = logging.INFO if self.missed and not self.synced else logging.DEBUG
-        if isinstance(why, Refused) and why.status == 403 and not self._told:
-            level, self._told = logging.WARNING, True  # it may be there, and gangs wait for what it says
+        if why.status == 403 and (self.absent is None or self.absent.status != 403):
+            level = logging.WARNING  # it may be there, and gangs wait for what it says
         logger.log(level, "%s: none%s, as %s", self.resource.plural, self.missed, why.message)
-        self._version = None
+        self._version, self.absent = None, why
         self.sink.replace(())
         self.synced = True
         self._works()
@@ -183,7 +184,8 @@ class Reflector(Generic[T]):
                 await self.sleep(0)
         self.sink.replace(objects)
         self._version = page.metadata.resource_version
-        self.synced, self._there, self._told = True, True, False
+        self.synced = self._there = True
+        self.absent = None
         self._works()
         self._backoff.reset()
         self._looks.reset()

@@ -101,6 +101,12 @@ class FakeCluster:
         """A kind in the version that is asked for, or else in the only one."""
         return replace(resource, version=resource.version or "v1")
 
+    async def read(self, path: str) -> bytes:
+        """A document about itself, of which nobody reads more than that it is there."""
+        self.asked.append(("read", path, ""))
+        self._fail("read")
+        return b"{}"
+
     async def page(
         self, resource: Resource, *, limit: int = 500, token: str = "", most_bytes: int | None = None
     ) -> bytes:
@@ -193,6 +199,9 @@ class FakeCluster:
 
     def _ask(self, verb: str, resource: Resource, name: str) -> None:
         self.asked.append((verb, resource.plural, name))
+        self._fail(verb)
+
+    def _fail(self, verb: str) -> None:
         for i, (failing, error) in enumerate(self._failures):
             if failing == verb:
                 del self._failures[i]

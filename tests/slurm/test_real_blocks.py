@@ -8,27 +8,26 @@ from typing import Any
 
 import pytest
 
-from tests.real_slurm import RealSlurm, installs, real_slurm
+from tests.real_slurm import Install, RealSlurm, real_slurm
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 
 NODES = tuple(f"n{i}" for i in range(1, 9))
 TOPOLOGY = "BlockName=a Nodes=n[1-4]\nBlockName=b Nodes=n[5-8]\nBlockSizes=4\n"
 SINCE = (26, 5)  # 24.11 refuses any list of nodes of several blocks, also in segments of one node
-INSTALLS = [install for install in installs() if install.numbers >= SINCE]
 GRID = {"tp": 2, "dp": 3, "pp": 2}  # six nodes of two GPUs: more than a block has
 SAY = "echo $SLURM_PROCID $SLURMD_NODENAME"
 
 Arnold = Callable[..., Any]
 
 
-@pytest.fixture(scope="module", params=INSTALLS or [None], ids=lambda found: found.version if found else "")
-def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+@pytest.fixture(scope="module")
+def slurm(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """A Slurm of two blocks of four nodes."""
-    if request.param is None:
-        pytest.skip("no Slurm of 26.05 or later here, which takes a list of nodes of several blocks, or not root")
+    if install.numbers < SINCE:
+        pytest.skip("it takes no list of nodes of several blocks")
     shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
-    with real_slurm(request.param, folder, NODES, TOPOLOGY, gpus=2, shared=shared) as started:
+    with real_slurm(install, folder, NODES, TOPOLOGY, gpus=2, shared=shared) as started:
         yield started
 
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from slurm.serve import served
-from tests.real_slurm import DEADLINE, RealSlurm, real_slurm
-from tests.slurm.killed_daemon import INSTALLS, MARKS, STEPS, killed_at
+from tests.real_slurm import DEADLINE, Install, RealSlurm, real_slurm
+from tests.slurm.killed_daemon import STEPS, killed_at
 from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
 
-pytestmark = MARKS
+pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 
 ARNOLD = Path(sys.executable).with_name("arnold")
 
@@ -34,10 +34,12 @@ sleep {seconds}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+def made(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """Eight nodes of two GPUs in two minipods, with the plug-in that lets jobs wait for their plan."""
-    folder = tmp_path_factory.mktemp("slurm")
-    with real_slurm(INSTALLS[0], folder, NODES, TOPOLOGY, gpus=2, conf="JobSubmitPlugins=lua\n") as slurm:
+    shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
+    # from 24.11 on Slurm has priority/multifactor unless it is told otherwise
+    conf = "JobSubmitPlugins=lua\nPriorityFlags=ACCRUE_ALWAYS\n"
+    with real_slurm(install, folder, NODES, TOPOLOGY, gpus=2, shared=shared, conf=conf) as slurm:
         yield slurm
 
 
@@ -167,15 +169,18 @@ def test_what_waits_is_listed_and_explained(slurm: dict[str, str], tmp_path: Pat
     words = ["--grid", GRID, "--parsable", f"--output={tmp_path}/%j.out", str(script)]
     command = [str(ARNOLD), "slurm", "submit", *words]
     assert subprocess.run(command, env=slurm, capture_output=True, check=False).returncode == 3
-    with serving(slurm):
-        wait_until(lambda: served(Path(slurm["SLURM_CONF"]).parent / "share" / "orders"), slurm)
+    with serving(slurm, "--policy", "priority-age"):
+        wait_until(lambda: served(Path(slurm["SLURM_CONF"]).parent / "share" / "orders") is not None, slurm)
         number = subprocess.run(command, env=slurm, capture_output=True, text=True, check=True).stdout.strip()
         explained = arnold("explain", number)
         assert (explained["plan"], explained["could_have"], explained["free"]) == ("asked", 8, 2)
+        small = submit(slurm, tmp_path, "-N2", "--comment=arnold: tp=2,dp=2", "-t1")
+        # by priority-backfill, which is served unless said otherwise, the two free nodes would be its
+        assert f"job {number} is before it" in arnold("explain", small)["reason"]
         rows = {row["job"]: row for row in arnold("queue")["jobs"]}
         assert (rows[blocker]["plan"], rows[number]["grid"]) == (None, GRID)
         asked(slurm, "scancel", blocker)
-        wait_until(lambda: state_of(slurm, number) == "COMPLETED", slurm)
+        wait_until(lambda: state_of(slurm, number) == state_of(slurm, small) == "COMPLETED", slurm)
     assert in_order(tmp_path, number)
     asked(slurm, "scancel", "--state=PENDING", "--user=root")
 

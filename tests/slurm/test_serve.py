@@ -97,13 +97,14 @@ def test_nodes_of_another_partition_are_never_written() -> None:
 
 
 def test_one_daemon_serves_a_folder(tmp_path: Path) -> None:
-    """The second is an error of exit code 1; when the first has gone, another may come."""
-    assert not served(tmp_path)
-    with alone(tmp_path):
-        assert served(tmp_path)
-        with pytest.raises(AlreadyServed, match=saying("process")) as error, alone(tmp_path):
+    """By one policy, which it says; the second is an error of exit code 1; when the first has gone, another may."""
+    assert served(tmp_path) is None
+    with alone(tmp_path, "fifo"):
+        assert served(tmp_path) == "fifo"
+        with pytest.raises(AlreadyServed, match=saying("process")) as error, alone(tmp_path, "arnold"):
             pass
         assert error.value.exit_code == 1
-    with alone(tmp_path):
-        pass
-    assert not served(tmp_path)
+        assert served(tmp_path) == "fifo"
+    with alone(tmp_path, "arnold"):
+        assert served(tmp_path) == "arnold"
+    assert served(tmp_path) is None
