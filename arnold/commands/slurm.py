@@ -25,6 +25,7 @@ import click
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import Command, Group, JsonCommand
 from arnold.options.field_options import file_option
+from arnold.options.page_options import page_options, show_live
 from arnold.options.shared_options import STORE_HELP, policy_option
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source
@@ -125,6 +126,11 @@ SERVE_EXAMPLES = """\b
 Examples:
   arnold slurm serve
   arnold slurm serve --policy fifo-backfill --reserve-from 32
+"""
+PAGE_EXAMPLES = """\b
+Examples:
+  arnold slurm page
+  arnold slurm page --bind 127.0.0.1:9000
 """
 
 
@@ -264,6 +270,29 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
         signal.signal(number, lambda *_: stop.set())
     service = Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from)
     service.run(stop)
+
+
+@command.command("page", cls=Command, epilog=PAGE_EXAMPLES)
+@_orders_option
+@policy_option(default="priority-backfill")
+@page_options
+def page(*, orders: str | None, policy: str, bind: str, host_name: tuple[str, ...]) -> None:
+    """Show the live Slurm in a browser as it is now, until SIGTERM or Ctrl-C.
+
+    One page: nodes by job, the queue with its reasons, spreads, drained nodes and reservations, looked at as often as a
+    twentieth of a core lets it. It is read only. While Slurm gives no answer it shows when it last did.
+    """
+    from arnold.pages.live_slurm import SlurmSource
+    from scheduler.queue.policy import live_policy
+
+    folder = None
+    try:
+        folder = _orders(orders)
+    except SlurmRefused:
+        raise
+    except InvalidInput:  # a Slurm where nothing of ours is, or was
+        pass
+    show_live(SlurmSource(folder, live_policy(policy)), bind=bind, host_names=host_name)
 
 
 def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:

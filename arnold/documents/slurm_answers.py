@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,6 @@ from slurm.request import asked_in
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_WORTH = re.compile(r"DP spread (\d+), PP spread (\d+), objective ([\d.]+), (\w+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +99,7 @@ def job_document(job: SlurmJob, live: LiveSlurm, orders: Orders, decision: Slurm
 
 def _summary(job: SlurmJob, live: LiveSlurm, orders: Orders, decision: SlurmDecision) -> dict[str, Any]:
     asked, order = asked_in(job.comment), orders.get(job.number)
-    worth = None if asked is None else _WORTH.search(asked.worth)
+    dp, pp, objective, proof = (asked and asked.told) or (None, None, None, None)
     nodes = live.nodes_of(job)
     reason = decision.reasons.get(job.number, job.reason if job.pending and job.reason != "None" else "")
     plan = decision.states.get(job.number)
@@ -111,8 +108,7 @@ def _summary(job: SlurmJob, live: LiveSlurm, orders: Orders, decision: SlurmDeci
     return {
         "job": job.number, "partition": job.partition, "name": job.name, "user": job.owner, "state": job.state,
         "nodes": job.count, "nodelist": job.nodes or job.required, "grid": None if asked is None else asked.grid,
-        "plan": plan, "dp_spread": int(worth[1]) if worth else None, "pp_spread": int(worth[2]) if worth else None,
-        "objective": float(worth[3]) if worth else None, "proof": worth[4] if worth else None,
+        "plan": plan, "dp_spread": dp, "pp_spread": pp, "objective": objective, "proof": proof,
         "in_order": None if order is None or not nodes else sorted(order) == sorted(nodes), "reason": reason,
     }  # fmt: skip
 

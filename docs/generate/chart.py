@@ -68,7 +68,15 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
         IMAGE,
     ),
-    "components/health/watch.yaml": (IMAGE, rolls("watch-settings.yaml")),
+    "components/health/watch.yaml": (
+        IMAGE,
+        rolls("watch-settings.yaml"),
+        (
+            "--progress=$(PROGRESS)\n",
+            "--progress=$(PROGRESS)\n            {{- if .Values.watch.act }}\n            - --policy=act\n"
+            "            {{- end }}\n",
+        ),
+    ),
     "components/whole-node-pods/admission.yaml": (
         MUTATING,
         ("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),
@@ -86,6 +94,7 @@ CONDITIONS: Mapping[str, str] = {
     "overlays/self-signed/certificates.yaml": '(eq .Values.certificates "self-signed")',
     "overlays/cert-manager/certificates.yaml": '(eq .Values.certificates "cert-manager")',
     "components/health/watch.yaml": ".Values.watch.enabled",
+    "components/health-act/rbac.yaml": "(and .Values.watch.enabled .Values.watch.act)",
     "components/monitoring/monitor.yaml": ".Values.monitoring",
     "components/monitoring/alerts.yaml": ".Values.monitoring",
 }
@@ -132,6 +141,10 @@ monitoring: false
 watch:
   enabled: false
   prometheus: http://prometheus-operated.monitoring.svc:9090
+  # query that counts steps or collectives by node; empty = gangs that stand still are not looked at
+  progress: ""
+  # evict the pods of a gang that stands still from the nodes that hold it up
+  act: false
 """
 
 
@@ -161,7 +174,8 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
     shown = _config_map("arnold-dashboard", panels, labels='  labels: {grafana_dashboard: "1"}\n')
     files["templates/dashboard.yaml"] = _only(".Values.monitoring", shown)
     files["dashboard.json"] = dashboard
-    watched = _config_map("arnold-watch-settings", "  prometheus: {{ .Values.watch.prometheus | quote }}\n")
+    words = (f"  {name}: {{{{ .Values.watch.{name} | quote }}}}\n" for name in ("prometheus", "progress"))
+    watched = _config_map("arnold-watch-settings", "".join(words))
     files["templates/watch-settings.yaml"] = _only(".Values.watch.enabled", watched)
     tags = {image["name"]: image["newTag"] for image in objects["images"]}
     literals, version = "\n".join(_settings(kustomization)), tags["arnold"]

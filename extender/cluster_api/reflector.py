@@ -144,10 +144,9 @@ class Reflector(Generic[T]):
                 await self.sleep(self._backoff.next())
             except ClusterError as error:
                 refused = self.optional and isinstance(error, Refused) and error.status in (403, 404)
-                if self.missed:
-                    refused &= not self._there
+                refused &= not (self.missed and self._there)
                 unknown = isinstance(error, Refused) and error.status == 404 and not self._there
-                if refused and isinstance(error, Refused) and (self._patience <= 0 or unknown):
+                if isinstance(error, Refused) and refused and (self._patience <= 0 or unknown):
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()

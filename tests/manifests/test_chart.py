@@ -89,9 +89,10 @@ def _without_hash(text: str) -> str:
         ({"allGpuPods": True, "wholeNodePods": True}, "1.37.0", ["all-gpu-pods", "whole-node-pods"]),
         ({"monitoring": True}, "1.36.3", ["monitoring"]),
         ({"watch": {"enabled": True}}, "1.36.3", ["health"]),
+        ({"watch": {"enabled": True, "act": True}}, "1.36.3", ["health", "health-act"]),
         ({"preemption": True}, "1.36.3", ["preemption"]),
     ],
-    ids=["plain", "before 1.36", "beta", "pods", "monitoring", "health", "preemption"],
+    ids=["plain", "before 1.36", "beta", "pods", "monitoring", "health", "act", "preemption"],
 )
 def test_chart_is_the_kustomization(
     chart_for_plane: Chart, tmp_path: Path, values: dict[str, Any], server: str, components: list[str]
