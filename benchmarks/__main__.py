@@ -31,7 +31,7 @@ PICTURES = HERE.parent / "docs" / "how-it-works"
 BEST = "exact"
 OTHERS = [name for name in ALGORITHMS.names() if name != BEST]
 
-KUBERNETES = ("binding", "filter", "waiting", "failover", "churn", "hostile")
+KUBERNETES = ("binding", "filter", "waiting", "failover", "churn", "hostile", "page")
 SLURM = ("choices", "rules", "serve")
 PEERS = ("speed", "quality")
 EVIDENCE = ("hangs", "texts", "pairs")  # Each a module of :mod:`benchmarks.evidence`
@@ -270,7 +270,7 @@ def kubernetes(
     kills: Annotated[int, "of the leader"] = 3,
 ) -> str:
     """Gangs on a real control plane: speed, latency, memory, fail-over."""
-    from benchmarks.kubernetes import binding, failover, filtering, hostile, waiting
+    from benchmarks.kubernetes import binding, failover, filtering, hostile, live_page, waiting
     from benchmarks.kubernetes.stage import measured_cluster, stage
 
     cluster = measured_cluster(nodes)
@@ -285,6 +285,8 @@ def kubernetes(
                 return failover.report(failover.measure(plane, cluster, kills=kills))
             case "hostile":
                 return hostile.report(hostile.measure(plane, cluster, requests=requests, seed=5))
+            case "page":
+                return live_page.report(live_page.measure(plane, cluster, rate=60.0, seconds=6 * seconds))
         churn = part == "churn"
         traffic = waiting.Traffic(10, 1.0 / rate, minutes) if churn else waiting.Traffic(100, 3.0, minutes)
         with _kubelets(plane) if churn else nullcontext():

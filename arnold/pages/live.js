@@ -23,7 +23,7 @@ let gangOf = new Map(); // number -> name
 function paint(square, i) {
   const [number, used, kind] = row("nodes", i) || [0, 0, 1];
   const share = page.gpus[i] ? (100 * used) / page.gpus[i] : 0;
-  page.free[i] = kind === 1 ? 0 : page.gpus[i] - used;
+  page.free[i] = kind === 1 || number ? 0 : page.gpus[i] - used; // what is promised is free for nobody
   const flag = row("flags", page.names[i]);
   page.flags[i] = flag ? [flag[0], flag[1]].filter(Boolean).join(": ") : undefined;
   const away = kind === 1 && !(number && used);
@@ -167,10 +167,11 @@ function take(message) {
   const drawn = new Set(message.all || message.rows.flags || message.gone.flags ? squares.keys() : []);
   for (const key of [...Object.keys(message.rows.nodes || {}), ...(message.gone.nodes || [])]) drawn.add(Number(key));
   drawn.forEach((i) => paint(squares[i], i));
-  Object.keys(ORDERS).forEach(showTable);
+  const touched = Object.keys(ORDERS).filter((table) => message.all || message.rows[table] || message.gone[table]);
+  new Set([...touched, "waiting"]).forEach(showTable); // how long a gang waits changes by itself
   showFacts();
   showState();
-  reach();
+  if (touched.length) reach();
 }
 
 function start() {

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import numpy as np
+
 from arnold.pages.live_page import LiveGang, LiveLook, LiveReservation
 from extender.cluster_cache import ClusterCache
 from extender.plans.gang_plan import GangPlan
 from extender.service.followed_cluster import FollowedCluster
 from ground.quantities import percent
+from scheduler.job import Job
 from topology.cluster import Cluster
 from topology.node_gpus import GPUS
 from topology.taints import Toleration, kept_out_by, untolerated
@@ -24,8 +27,8 @@ class KubernetesSource(FollowedCluster):
         now = datetime.now(UTC)
         cache = self.cache
         tree = cluster_now(cache, now)
-        names = () if tree is None else tree.names
-        holders = {name: str(key) for name in names if (key := cache.fleet.promised_to(name)) is not None}
+        promised = () if tree is None else (tree.names[i] for i in np.flatnonzero(cache.fleet.occupancy.promised))
+        holders = {name: str(key) for name in promised if (key := cache.fleet.promised_to(name)) is not None}
         problems = [f"{problem.message}. To fix: {problem.fix}" for problem in cache.fleet.problems if not problem.node]
         return LiveLook(
             cluster=tree,
@@ -37,9 +40,9 @@ class KubernetesSource(FollowedCluster):
                     phase=str(held.phase),
                     begin=held.ask.arrives.timestamp(),
                     end=held.expires.timestamp(),
-                    nodes=len(held.zone) or held.ask.nodes or 0,
+                    nodes=len(held.zone) or (job.grid.cells if isinstance(job := held.understanding, Job) else None),
                     others=held.held_by_others,
-                    message=held.message,
+                    message=_in_line(held.message),
                 )
                 for key, held in sorted(cache.reservations.items())
             ],
@@ -56,7 +59,7 @@ def cluster_now(cache: ClusterCache, now: datetime) -> Cluster | None:
     repelled = {
         i: why
         for i, host in enumerate(hosts)
-        if host is not None and (why := kept_out_by(untolerated(host.repelling, TOLERATED)))
+        if host is not None and host.repelling and (why := kept_out_by(untolerated(host.repelling, TOLERATED)))
     }
     view = view.with_kept_out(repelled)
     return view.replace(free_gpus=cache.fleet.occupancy.free.copy())
@@ -70,7 +73,7 @@ def live_gang(cache: ClusterCache, plan: GangPlan) -> LiveGang:
     return LiveGang(
         name=str(plan.key),
         phase=str(plan.phase),
-        gpus=plan.spec.gpus,
+        gpus=plan.spec.gpus or None,
         pods=f"{plan.bound_pods}/{plan.size}" if plan.size else "",
         placed=plan.holding,
         priority=plan.spec.priority,
@@ -78,5 +81,9 @@ def live_gang(cache: ClusterCache, plan: GangPlan) -> LiveGang:
         spread=plan.spread,
         objective=plan.objective,
         proof="" if plan.gap is None else f"gap {percent(plan.gap)}" if plan.gap else "proved",
-        message="; ".join([*ill, *filter(None, plan.message.split("\n"))]),
+        message="; ".join([*ill, *filter(None, [_in_line(plan.message)])]),
     )
+
+
+def _in_line(message: str) -> str:
+    return "; ".join(filter(None, message.split("\n")))

@@ -12,6 +12,7 @@ import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from math import inf
@@ -43,7 +44,7 @@ class LiveGang:
 
     name: str
     phase: str  # in the words of its system
-    gpus: int  # 0 = not known
+    gpus: int | None  # None = not known
     pods: str = ""  # such as 3/8, how many of how many are on their nodes
     placed: bool = False  # whether it has nodes, or is promised some
     priority: int = 0
@@ -62,7 +63,7 @@ class LiveReservation:
     phase: str
     begin: float | None  # seconds since 1970, as the next
     end: float | None
-    nodes: int
+    nodes: int | None
     others: int | None = None  # nodes of it that others have still; None = not known
     message: str = ""
 
@@ -156,7 +157,8 @@ class GangNumbers:
 
     def keep(self, names: Sequence[str]) -> None:
         """Number these gangs, and no others."""
-        self.of = {name: number for name, number in self.of.items() if name in {*names}}
+        kept = {*names}
+        self.of = {name: number for name, number in self.of.items() if name in kept}
         taken = {*self.of.values()}
         free = (number for number in count(1) if number not in taken)
         self.of |= {name: next(free) for name in names if name not in self.of}
@@ -181,6 +183,7 @@ class ClusterPage:
         self._drawn: Cluster | None = None  # on the drawing
         self._drawn_at = self._looked_at = -inf
         self._changes, self._tables = -1, dict[str, Mapping[str, Row]]()
+        self._came = asyncio.Event()  # set when there is a newer state than when it was made
 
     def html(self) -> tuple[str, str]:
         """Return the page and its content security policy."""
@@ -191,6 +194,13 @@ class ClusterPage:
         about = {"shape": self._drawing.shape, "now": round(time(), 1), "seen": self._source.seen}
         news = {**about, **self._ledger.since(since)}
         return self._ledger.number, json.dumps(news, allow_nan=False, separators=(",", ":"))
+
+    async def newer(self, than: int, *, seconds: float) -> None:
+        """Return when there is a newer state, or so many seconds later."""
+        if self._ledger.number == than:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._came.wait()
 
     async def follow(self) -> None:
         """Keep it up to date for ever."""
@@ -212,7 +222,9 @@ class ClusterPage:
                 self._drawn, self._drawn_at = look.cluster, now
             self._numbers.keep([gang.name for gang in look.gangs if gang.placed])
             self._tables = tables(look, self._numbers.of, self._drawing.square)
-        self._ledger.take(self._tables | {"state": {"lost": (of.lost,)}})
+        if self._ledger.take(self._tables | {"state": {"lost": (of.lost,)}}):
+            self._came.set()
+            self._came = asyncio.Event()
 
 
 def _same_tree(here: Cluster | None, there: Cluster | None) -> bool:
@@ -239,10 +251,12 @@ def draw(name: str, cluster: Cluster | None) -> Drawing:
     elif len(cluster) > DETAIL:
         why = "The cluster has too many nodes to draw each of them: there is no map."
     else:
-        plan = layout(cluster)
-        paint = np.zeros(len(cluster), dtype=np.int32)
-        title, nodes = "The cluster now", node_data(cluster, plan)
-        drawing = svg_drawing(cluster, plan, paint, ["idle"], title=title, note=lambda shape: f"{len(shape.nodes):,}")
+        bare = cluster.emptied().replace(flags={}, kept_out={})  # what changes comes with the news
+        plan, paint = layout(bare), np.zeros(len(bare), dtype=np.int32)
+        title, nodes = "The cluster now", node_data(bare, plan)
+        drawing = svg_drawing(
+            bare, plan, paint, ["idle"], title=title, note=lambda shape: f"{len(shape.nodes):,}", counted=False
+        )
         square = {node: str(place) for place, node in enumerate(nodes["names"])}
     shape = hashlib.sha256(f"{name}\n{drawing}\n{json.dumps(nodes)}".encode()).hexdigest()[:16]
     script = hashlib.sha256(f"\n{source('arnold.pages', 'page.js', *SCRIPTS)}".encode()).digest()
@@ -306,8 +320,8 @@ def tables(look: LiveLook, numbers: Mapping[str, int], square: Mapping[str, str]
     facts = (
         (percent(in_use / all_gpus) if all_gpus else "-", f"{in_use:,} of {all_gpus:,}"),
         (f"{free_nodes:,}", "idle, promised to nobody, nothing against them"),
-        (f"{len(placed):,}", f"{sum(gang.gpus for gang in placed):,} GPUs"),
-        (f"{len(waiting):,}", f"{sum(gang.gpus for gang in waiting):,} GPUs asked for"),
+        (f"{len(placed):,}", f"{sum(gang.gpus or 0 for gang in placed):,} GPUs"),
+        (f"{len(waiting):,}", f"{sum(gang.gpus or 0 for gang in waiting):,} GPUs asked for"),
         (number(sum(spreads) / len(spreads)) if spreads else "-", f"of {plural(len(spreads), 'gang')}"),
         (f"{len(flags):,}", f"{sum(row[0] == 'faulty' for row in flags.values()):,} faulty"),
     )

@@ -116,7 +116,7 @@ class Reflector(Generic[T]):
     # why the copy may be out of date; None while list or watch works
     problem: ClusterError | None = field(default=None, init=False)
     # why an optional kind is taken for absent; None = it is not
-    absent: ClusterError | None = field(default=None, init=False)
+    absent: Refused | None = field(default=None, init=False)
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
     _looks: Backoff = field(
@@ -143,10 +143,9 @@ class Reflector(Generic[T]):
                 await self.sleep(self._backoff.next())
             except ClusterError as error:
                 refused = self.optional and isinstance(error, Refused) and error.status in (403, 404)
-                if self.missed:
-                    refused &= not self._there
+                refused &= not (self.missed and self._there)
                 unknown = isinstance(error, Refused) and error.status == 404 and not self._there
-                if refused and (self._patience <= 0 or unknown):
+                if isinstance(error, Refused) and refused and (self._patience <= 0 or unknown):
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()
@@ -157,7 +156,7 @@ class Reflector(Generic[T]):
                 self.changed()
                 await self.sleep(pause)
 
-    async def _do_without(self, why: ClusterError) -> None:
+    async def _do_without(self, why: Refused) -> None:
         """Take the kind for absent, and look again: soon at first, as it may be about to come."""
         level = logging.INFO if self.missed and not self.synced else logging.DEBUG
         logger.log(level, "%s: none%s, as %s", self.resource.plural, self.missed, why.message)

@@ -52,12 +52,15 @@ class FollowedCluster:
 
     @property
     def absent(self) -> list[str]:
-        """What is not known as the cluster does not have it or does not let us see it, one sentence each."""
-        return [
-            f"{of.resource} cannot be listed and are taken for none: {of.absent.message}"
-            for of in self._reflectors
-            if of.absent is not None
-        ]
+        """What is taken for none though it may be there: not listed to this user, or no kind where Arnold needs one."""
+        absent = [(of.resource, of.absent) for of in self._reflectors if of.absent is not None]
+        hidden = [str(kind) for kind, why in absent if why.status == 403]
+        missing = [str(kind) for kind, why in absent if why.status == 404 and kind.group == client.GANGPLANS.group]
+        notes = {
+            "This user may not list and watch, so that they are taken for none: ": hidden,
+            "The cluster has no such kinds, which Arnold's manifests define: ": missing,
+        }
+        return [why + ", ".join(kinds) for why, kinds in notes.items() if kinds]
 
     async def follow(self) -> None:
         """Follow the cluster for ever, through all that can happen to it; raise ``InvalidKubeconfig``."""

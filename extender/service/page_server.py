@@ -1,8 +1,8 @@
 """A page about what there is now, over HTTP: read by any number of browsers, which can change nothing.
 
 Every reader has a stream of server-sent events.  None is queued: a reader is told what has changed since it was last
-told, and only when its connection has taken that; so one that is slow skips states, and costs no memory.  Twice a
-second at most, and every two seconds if only to say that we are there.
+told, and only when its connection has taken that; so one that is slow skips states, and costs no memory.  Where there
+is no news it is told so every two seconds.
 
 A page of another site must not read ours through a reader's browser: no header lets it, and a request that names
 another host than those we are known by is refused, which DNS rebinding would need.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from time import monotonic
 from typing import Protocol
 
 from starlette.applications import Starlette
@@ -25,7 +26,7 @@ from extender.service.settings import Address
 from extender.service.web import listen, serve_until_signal, web_server
 from ground.errors import InvalidInput
 
-TICK = 0.5  # seconds between two news to a reader
+TICK = 0.5  # seconds after which a stream looks whether it is to end
 HEARTBEAT = 2.0  # seconds after which a reader is told that there is no news
 MOST_READERS = 200  # streams at once
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # names by which a page is known that this machine alone can open
@@ -47,6 +48,9 @@ class LivePage(Protocol):
 
     def news(self, since: int) -> tuple[int, str]:
         """Return the number of the newest state, and in a line of JSON what of it another state has not; -1 = none."""
+
+    async def newer(self, than: int, *, seconds: float) -> None:
+        """Return when there is a newer state, or so many seconds later."""
 
     async def follow(self) -> None:
         """Keep it up to date for ever."""
@@ -72,16 +76,15 @@ def page_application(page: LivePage, hosts: Sequence[str], *, ending: Callable[[
         return StreamingResponse(stream(), headers=HEADERS, media_type="text/event-stream")
 
     async def stream() -> AsyncIterator[str]:
-        reader, told, quiet = object(), -1, 0.0
+        reader, told, spoke = object(), -1, monotonic()
         readers.add(reader)
         try:
             while not ending():
                 number, line = page.news(told)
-                if number != told or quiet >= HEARTBEAT:
+                if number != told or monotonic() - spoke >= HEARTBEAT:
                     yield f"data: {line}\n\n"  # comes back when the connection has taken it
-                    told, quiet = number, 0.0
-                await asyncio.sleep(TICK)
-                quiet += TICK
+                    told, spoke = number, monotonic()
+                await page.newer(told, seconds=TICK)
         finally:
             readers.discard(reader)
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from slurm.serve import served
+from tests.ports import free_port
 from tests.real_slurm import DEADLINE, Install, RealSlurm, real_slurm
 from tests.slurm.killed_daemon import STEPS, killed_at
 from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
@@ -209,3 +211,35 @@ def test_a_slurm_that_is_away_is_asked_again(slurm: dict[str, str], tmp_path: Pa
         said = next(line for line in iter(daemon.stdout.readline, "") if "asked again" in line)
     assert "asked again in 1 s" in said
     assert {file.name for file in orders.iterdir()} - {file.name for file in before} <= {".serve.lock"}
+
+
+def test_the_page_shows_what_runs_and_what_waits(slurm: dict[str, str], tmp_path: Path) -> None:
+    """A job on four nodes has them on the page, one that asks for all eight waits there with its reason; SIGTERM ends
+    the page with exit 0.
+    """
+    running = submit(slurm, tmp_path, "-N4", "-J", "first", seconds=60)
+    wait_until(lambda: state_of(slurm, running) == "RUNNING", slurm)
+    waiting = submit(slurm, tmp_path, "-N8", "-J", "second", "--comment=arnold: tp=2,dp=4,pp=2")
+    command = [str(ARNOLD), "slurm", "page", "--bind", f"127.0.0.1:{(port := free_port())}"]
+    rows: dict[str, dict[str, list[Any]]] = {"placed": {}, "waiting": {}, "nodes": {}, "state": {}}
+    with subprocess.Popen(command, env=slurm, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as page:
+        try:
+            assert page.stdout is not None
+            assert f"http://127.0.0.1:{port}/" in page.stdout.readline()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/events", timeout=DEADLINE) as events:
+                while not (rows["placed"] and rows["waiting"]):
+                    line = events.readline()
+                    if line.startswith(b"data: "):
+                        for table, some in json.loads(line[6:])["rows"].items():
+                            rows.setdefault(table, {}).update(some)
+            page.terminate()
+            assert page.wait(timeout=60) == 0
+        finally:
+            page.kill()
+            asked(slurm, "scancel", running, waiting)
+    assert rows["state"]["lost"] == [""]
+    assert [*rows["placed"]] == [f"{running} first"]
+    assert sum(number > 0 for number, *_ in rows["nodes"].values()) == 4
+    phase, why, *_ = rows["waiting"][f"{waiting} second"]
+    assert phase == "PENDING (asked)"
+    assert "8 nodes" in why

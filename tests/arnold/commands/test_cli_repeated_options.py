@@ -17,7 +17,7 @@ Arnold = Callable[..., Any]
 
 # A service, and commands that print what programs of Slurm print.
 WITHOUT_JSON = {
-    *(("slurm", name) for name in ("serve", "submit", "order", "flags")),
+    *(("slurm", name) for name in ("serve", "submit", "order", "flags", "page")),
     *(("extender", "serve"), ("kube", "page")),
 }
 

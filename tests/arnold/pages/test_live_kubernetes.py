@@ -139,7 +139,7 @@ def test_a_cluster_without_our_kinds_or_rights_is_shown_and_says_so() -> None:
 
         api.page = refusing  # type: ignore[method-assign]
         async with following(api) as source:
-            assert any("gangplans" in note and "no such kind" in note for note in source.look().notes)
+            assert any("gangplans" in note and "no such kind" in note for note in source.absent)
             api.fail_next("read", Refused("you may not", status=403, reason="Forbidden"))
             await source.knock(cast("ClusterApi", api))
             assert source.lost == ""

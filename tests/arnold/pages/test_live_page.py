@@ -223,4 +223,13 @@ def test_the_page_fetches_nothing_from_elsewhere_and_runs_its_own_script_alone()
     assert f"script-src 'sha256-{hashed}';" in drawing.policy
     assert "connect-src 'self'" in drawing.policy
     assert not re.search(r"<img|<[^>]+(?:src|href)=|://", drawing.html)
-    assert drawing == draw(HOSTILE, cluster)
+
+
+def test_the_drawing_is_the_same_whatever_nodes_do() -> None:
+    """What is in use and flagged comes with the news: neither makes readers load the page again, or stands there."""
+    cluster, look = made()
+    assert look.cluster is not None
+    drawing = draw("kube:made", look.cluster)
+    assert drawing == draw("kube:made", cluster)
+    assert 'data-tip="minipod mp1' in drawing.html
+    assert not re.search(r'data-tip="[^"]*(?:free|busy|faulty)', drawing.html)

@@ -32,6 +32,10 @@ class Counting:
         self.asked += 1
         return self.number, json.dumps({"number": self.number, "much": "x" * self.size})
 
+    async def newer(self, than: int, *, seconds: float) -> None:
+        """Soon."""
+        await asyncio.sleep(0.1 if self.number == than else 0.0)
+
     async def follow(self) -> None:
         """Nothing comes."""
 
