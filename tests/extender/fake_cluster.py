@@ -112,7 +112,7 @@ class FakeCluster:
     ) -> bytes:
         """A page of a list; the token is the place of the next object."""
         self._ask("page", resource, token)
-        everything = [copy.deepcopy(one) for key, one in sorted(self.objects[resource.plural].items())]
+        everything = [one for _, one in sorted(self.objects[resource.plural].items(), key=lambda item: item[0])]
         start = int(token or 0)
         rest = str(start + limit) if start + limit < len(everything) else ""
         metadata = {"resourceVersion": str(self.version), "continue": rest}
