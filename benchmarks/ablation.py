@@ -8,7 +8,6 @@ a stage is left out where it did one of the two; elsewhere the answer stands, le
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -36,8 +35,7 @@ WON, FASTER = 2, 2.0  # What a stage must do on some family to stay: proofs of 1
 SMALL = ((3, 3), (4, 3), (3, 4), (5, 2), (2, 6), (6, 2), (2, 4))  # Rows and columns that brute force manages
 HUGE_SEEDS = LARGE_SEEDS = 3
 
-Numbered = Iterator[tuple[int, GridProblem, float]]
-"""The number of a question, its grid, and alpha."""
+Numbered = Iterator[tuple[int, GridProblem, float]]  # The number of a question, its grid, and alpha
 
 
 def _seeded(count: int, *, seed: int) -> Numbered:
@@ -200,13 +198,10 @@ def search(problem: GridProblem, alpha: float, *, limit: float, seed: int, off: 
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """Runs of some families, kept as JSON lines so that a long benchmark stops and resumes.
-
-    :param count: questions of each family at most; ``limit``: counted seconds of each.
-    """
+    """Runs of some families, kept as JSON lines so that a long benchmark stops and resumes."""
 
     families: tuple[str, ...]
-    count: int
+    count: int  # Questions of each family at most; `limit`: counted seconds of each
     limit: float
     folder: Path
 
@@ -323,20 +318,3 @@ def stage_names() -> list[str]:
     """All stages that can be left out, in order."""
     stages = schedule.STAGES
     return [stage.__name__ for stage in stages if stage.__name__ != NEVER_OFF]
-
-
-def add_ablation(add: Callable[..., argparse.ArgumentParser], results: Path) -> None:
-    """Add the command of this benchmark."""
-    command = add("ablation", _run, "each stage of the search off in turn: proofs lost, and work")
-    command.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES, metavar="FAMILY")
-    command.add_argument("--stages", nargs="+", default=stage_names(), choices=stage_names(), metavar="STAGE")
-    command.add_argument("--together", action="store_true", help="all these stages off at once")
-    command.add_argument("--n", type=int, default=2000, help="questions of each family at most (default 2000)")
-    command.add_argument("--sample", type=int, default=40, help="of those that a stage touched (default 40)")
-    command.add_argument("--seconds", type=float, default=10.0, help="of counted work for each (default 10)")
-    command.add_argument("--results", type=Path, default=results, help="folder of the rows")
-
-
-def _run(options: argparse.Namespace) -> str:
-    ablation = Ablation(tuple(options.families), options.n, options.seconds, options.results)
-    return report(ablation, options.stages, sample=options.sample, together=options.together)

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import numpy as np
 
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from benchmarks.rows import Row
 from scheduler.objective import TOLERANCE
 
@@ -31,7 +31,7 @@ def report(best: str, rows: Mapping[str, Sequence[Row]]) -> str:
         f"All other algorithms against {best}: {len(ours)} instances",
         table(header, lines),
         "Ratio: its objective over ours, where it found a placement.",
-        promises([Promise(f"no algorithm ever better than {best}", f"{beaten} times", beaten == 0)]),
+        promises((f"no algorithm ever better than {best}", f"{beaten} times", beaten == 0)),
     )
 
 

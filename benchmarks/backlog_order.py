@@ -8,7 +8,7 @@ from time import process_time
 
 import numpy as np
 
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.policy import POLICIES
 from simulator.engine import Engine
@@ -24,15 +24,12 @@ GROWTH = 1.5  # exponent of processor time against jobs; 2 if every pass looked 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """One run.
-
-    :param cpu: seconds of processor time, placement by ``gpu-packing`` included.
-    """
+    """One run."""
 
     policy: str
     namespaces: int
     jobs: int
-    cpu: float
+    cpu: float  # Seconds of processor time, placement by `gpu-packing` included
 
 
 def measure(sizes: Sequence[int]) -> list[Ordered]:
@@ -74,6 +71,6 @@ def report(rows: Sequence[Ordered]) -> str:
         (fewest, least), *_, (most, longest) = runs
         exponent = float(np.log(longest / least) / np.log(most / fewest))
         said = f"fair-share of {namespaces} namespaces: processor time grows slower than jobs^{GROWTH:g}"
-        kept.append(Promise(said, f"jobs^{exponent:.2f}", exponent < GROWTH))
+        kept.append((said, f"jobs^{exponent:.2f}", exponent < GROWTH))
     header = ["policy", "namespaces", "jobs", "CPU, s", "against priority-age"]
-    return section("A backlog in order", table(header, cells), promises(kept))
+    return section("A backlog in order", table(header, cells), promises(*kept))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
 
 from benchmarks.instances import FAMILIES, draw
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from scheduler.algorithm_run import run
 from scheduler.certificates.certificate_writer import certificate_of
 from scheduler.outcome import Instance
@@ -21,25 +20,9 @@ SHARE = 0.95
 SECONDS = 1.0  # Of the verifier, for each proof
 
 
-def add_certificates(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command of this benchmark."""
-    command = add("certificates", _answer, "share of proofs that are verified without a solver, and how soon")
-    command.add_argument("--n", type=int, default=150, help="instances (default 150)")
-    command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--seconds", type=float, default=2.0, help="limit of exact for each (default 2)")
-
-
-def _answer(options: argparse.Namespace) -> str:
-    rows = measure(options.n, seed=options.seed, seconds=options.seconds)
-    return report(rows, seed=options.seed, seconds=options.seconds)
-
-
 @dataclass(frozen=True, slots=True)
 class Recounted:
-    """One answer, verified.
-
-    :param seconds: processor time of the verifier, without reading files.
-    """
+    """One answer, verified."""
 
     number: int
     family: str
@@ -47,7 +30,7 @@ class Recounted:
     verdict: str
     sentence: str
     kinds: tuple[str, ...]
-    seconds: float
+    seconds: float  # Processor time of the verifier, without reading files
 
 
 def measure(n: int, *, seed: int, seconds: float) -> list[Recounted]:
@@ -82,14 +65,8 @@ def report(rows: Sequence[Recounted], *, seed: int, seconds: float) -> str:
         f"Certificates: {len(rows)} instances of seed {seed}, {seconds:g} s each",
         table(header, [_line(name, group) for name, group in lines]),
         promises(
-            [
-                Promise(
-                    f"at least {SHARE:.0%} of proofs verified without a solver in 1 s",
-                    f"{verified:.1%}",
-                    verified >= SHARE,
-                ),
-                Promise("no answer of the search refused", f"{wrong} of {len(rows)}", wrong == 0),
-            ]
+            (f"at least {SHARE:.0%} of proofs verified without a solver in 1 s", f"{verified:.1%}", verified >= SHARE),
+            ("no answer of the search refused", f"{wrong} of {len(rows)}", wrong == 0),
         ),
         "\n".join(left),
     )

@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
 from benchmarks.simulated_collectives.run import EPOCH
 from health.collectives.diagnosis import diagnose
@@ -24,28 +24,21 @@ FABRICS = (("ring", 2), ("ring", 1), ("tree", 2))
 PUBLISHED_SEEN, PUBLISHED_SEEN_SECONDS = 0.9, 15.0
 PUBLISHED_NAMED, PUBLISHED_NAMED_SECONDS = 0.6, 20.0
 
-QUIET, AFTER = 40.0, 40.0
-"""Seconds of the job before the fault, at least, and after."""
+QUIET, AFTER = 40.0, 40.0  # Seconds of the job before the fault, at least, and after
 
 ISSUE: tuple[FaultKind, ...] = FAULTS[:6]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run with a fault, or without.
-
-    :param seen: seconds from the fault to the first alarm; ``None`` = none.
-    :param named: seconds from the fault until the rank stood in a final answer; ``None`` = it does not.
-    :param certainty: how sure the final answer is; ``None`` = no rank is named.
-    :param suspects: how many it names.
-    """
+    """One run with a fault, or without."""
 
     kind: FaultKind | None
     fabric: tuple[str, int]
-    seen: float | None
-    named: float | None
-    certainty: str | None
-    suspects: int
+    seen: float | None  # Seconds from the fault to the first alarm; `None` = none
+    named: float | None  # Seconds from the fault until the rank stood in a final answer; `None` = it does not
+    certainty: str | None  # How sure the final answer is; `None` = no rank is named
+    suspects: int  # How many it names
     right: bool
     seconds: float
 
@@ -88,23 +81,23 @@ def _report(window: float, trials: Sequence[Trial]) -> str:
     rows = [_row(kind, fabric, trials) for kind in FAULTS for fabric in FABRICS]
     rows += [_none(fabric, healthy) for fabric in FABRICS]
     goals = [
-        Promise(
+        (
             f"published: {PUBLISHED_SEEN:.0%} of faults seen within {PUBLISHED_SEEN_SECONDS:g} s",
             f"{seen:.0%}",
             seen >= PUBLISHED_SEEN,
         ),
-        Promise(
+        (
             f"published: {PUBLISHED_NAMED:.0%} localised within {PUBLISHED_NAMED_SECONDS:g} s (ours: named alone)",
             f"{one:.0%}, {two:.0%} with one of two",
             one >= PUBLISHED_NAMED,
         ),
-        Promise("no alarm without a fault", f"{alarms} of {len(healthy)} runs", alarms == 0),
-        Promise("nobody else named with certainty", f"{wrong} of {len(trials)} runs", wrong == 0),
+        ("no alarm without a fault", f"{alarms} of {len(healthy)} runs", alarms == 0),
+        ("nobody else named with certainty", f"{wrong} of {len(trials)} runs", wrong == 0),
     ]
     return section(
         f"Collectives: injected faults, a look each 10 s over {window:g} s",
         table(header, rows),
-        promises(goals),
+        promises(*goals),
         "*Seen*: runs with an alarm within that time, and seconds from the fault to the alarm of all that have one. "
         "*Named*: the rank alone is named within that time, and seconds until then; *certain*: at any time, and with "
         "certainty; *one of two*: named beside one other; *not named*: among more, or not at all. Runs without a fault "

@@ -18,15 +18,11 @@ COMMAND = (sys.executable, "-c", "from arnold.main import main; main()")
 
 @dataclass(frozen=True, slots=True)
 class CommandRun:
-    """One run, interpreter and imports included.
+    """One run, interpreter and imports included."""
 
-    :param document: what ``--json`` printed.
-    :param peak: largest resident memory, bytes.
-    """
-
-    document: dict[str, Any]
+    document: dict[str, Any]  # What `--json` printed
     seconds: float
-    peak: int
+    peak: int  # Largest resident memory, bytes
 
 
 def run_command(*arguments: str) -> CommandRun:

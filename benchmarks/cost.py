@@ -20,26 +20,19 @@ from topology.generate import minipods
 
 T = TypeVar("T")
 
-SHAPES = ((1, 1), (2, 1), (8, 1), (8, 4), (64, 8), (150, 8))
-"""Rows and columns of the jobs."""
+SHAPES = ((1, 1), (2, 1), (8, 1), (8, 4), (64, 8), (150, 8))  # Rows and columns of the jobs
 
-CROWDS = (1, 10, 50, 200)
-"""Jobs that run together."""
+CROWDS = (1, 10, 50, 200)  # Jobs that run together
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Jobs of random sizes on random nodes.
-
-    :param cells: nodes of all jobs.
-    :param first: seconds of the first question, when the jobs are new.
-    :param again: seconds when they are known and one has ended.
-    """
+    """Jobs of random sizes on random nodes."""
 
     jobs: int
-    cells: int
-    first: float
-    again: float
+    cells: int  # Nodes of all jobs
+    first: float  # Seconds of the first question, when the jobs are new
+    again: float  # Seconds when they are known and one has ended
 
 
 def measure_alone(rounds: int) -> dict[tuple[str, tuple[int, int]], float]:

@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -157,11 +157,11 @@ def report(runs: Sequence[MoveRun]) -> str:
     reached = [one for one in runs if one.found.reached <= one.found.target + 1e-9]
     fewer = [one for one in reached if one.evicted is None or one.found.cost <= one.elsewhere]
     lines = [
-        Promise("the target is reached", f"{len(reached)} of {len(runs)}", len(reached) == len(runs)),
-        Promise(
+        ("the target is reached", f"{len(reached)} of {len(runs)}", len(reached) == len(runs)),
+        (
             "reached, and no more nodes move than by the greedy rule",
             f"{len(fewer)} of {len(runs)}",
             len(fewer) == len(runs),
         ),
     ]
-    return section("Room for 128 nodes at 85 % load", table(header, rows), promises(lines))
+    return section("Room for 128 nodes at 85 % load", table(header, rows), promises(*lines))

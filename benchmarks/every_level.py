@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 import numpy as np
 
 from benchmarks.instances import GPUS, Instance, instances
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from benchmarks.rows import watched
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Family, Job, Parallelism
@@ -152,11 +152,7 @@ def report(rows: Sequence[Compared], price: Sequence[tuple[float, float]]) -> st
         f"Without either: p50 {whole:.3f} s of processor time, and {bare:.3f} s for pairs and seating alone. Seconds "
         "in the table are of wall time, with seating and the front.",
         promises(
-            [
-                Promise("no other algorithm better, goal by goal", f"{beaten} times", beaten == 0),
-                Promise(
-                    f"p50 at most {SLOWER:g} times that of pairs alone", f"{whole / bare:.2f}", whole <= SLOWER * bare
-                ),
-            ]
+            ("no other algorithm better, goal by goal", f"{beaten} times", beaten == 0),
+            (f"p50 at most {SLOWER:g} times that of pairs alone", f"{whole / bare:.2f}", whole <= SLOWER * bare),
         ),
     )

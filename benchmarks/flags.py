@@ -12,8 +12,7 @@ from benchmarks.commands import CommandRun, run_command
 from benchmarks.report import section, table
 from topology.flags import NodeFlag
 
-EVERY = timedelta(minutes=8)
-"""How often a detector looks, after Minder (arXiv 2411.01791)."""
+EVERY = timedelta(minutes=8)  # How often a detector looks, after Minder (arXiv 2411.01791)
 
 EVIDENCE = "PFC Tx packet rate unlike that of the other machines, distance 4.2, for 240 s"
 

@@ -7,9 +7,8 @@ objective), one gang after another, and what ``arnold place`` asks for (all ther
 
 from __future__ import annotations
 
-import argparse
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from time import process_time
@@ -17,7 +16,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks.instances import grid_job
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from benchmarks.rows import watched
 from scheduler.algorithm_run import run
 from scheduler.job import Job
@@ -60,15 +59,6 @@ class Placed:
     whole_seconds: float | None  # of `exact` when it tells everything; `None` = not asked
     closer: float  # Eq. 2 at racks; `whole_closer`: when it tells everything
     whole_closer: float
-
-
-def add_gangs(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command of this benchmark."""
-    summary = "gangs of 1 to 128 nodes on 2,000 and 25,000 nodes: milliseconds, and the same pairs"
-    command = add("gangs", lambda options: report(measure(options.n, seed=options.seed, whole=options.whole)), summary)
-    command.add_argument("--n", type=int, default=5_000, help="gangs on each cluster (default 5,000)")
-    command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--whole", type=int, default=200, help="of these also placed with all to tell (default 200)")
 
 
 def states(nodes: int) -> dict[tuple[float, int], Cluster]:
@@ -169,17 +159,17 @@ def report(rows: Sequence[Placed]) -> str:
     for nodes in sizes:
         mean = 1e3 * float(np.mean([row.seconds for row in rows if row.nodes == nodes]))
         wanted = WANTED_MS.get(nodes, 1.0)
-        kept.append(Promise(f"{nodes:,} nodes: {wanted:g} ms on average", f"{mean:.2f} ms", mean <= wanted))
+        kept.append((f"{nodes:,} nodes: {wanted:g} ms on average", f"{mean:.2f} ms", mean <= wanted))
     other = sum(not row.same_objective for row in rows)
     worse = sum(row.worse_than_packing for row in rows)
-    kept.append(Promise("the objective of the whole search", f"{other} others", other == 0))
-    kept.append(Promise("never worse than gpu-packing, goal by goal", f"{worse} times", worse == 0))
+    kept.append(("the objective of the whole search", f"{other} others", other == 0))
+    kept.append(("never worse than gpu-packing, goal by goal", f"{worse} times", worse == 0))
     return section(
         "Gangs of 1 to 128 nodes",
         table(header, lines),
         "Milliseconds of the processor. Another pair of the same cost is taken where it is better at racks, as goals "
         "are met in order.",
-        promises(kept),
+        promises(*kept),
     )
 
 

@@ -27,18 +27,13 @@ GPUS = 8
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One placement problem.
-
-    :param free: free nodes of each domain.
-    :param rows: PP groups of the job.
-    :param columns: pipeline stages.
-    """
+    """One placement problem."""
 
     number: int
     family: str
-    free: tuple[int, ...]
-    rows: int
-    columns: int
+    free: tuple[int, ...]  # Free nodes of each domain
+    rows: int  # PP groups of the job
+    columns: int  # Pipeline stages
     alpha: float
 
     def cluster(self) -> Cluster:

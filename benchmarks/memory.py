@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.commands import run_command
 from benchmarks.instances import GPUS
-from benchmarks.report import Promise, promises, section
+from benchmarks.report import promises, section
 from benchmarks.scale import COLUMNS, HUGE_NODES, JOB_SHARE, growing_cluster
 from topology.cluster import Cluster
 
@@ -23,19 +23,15 @@ COMMAND_SECONDS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One run of the command.
-
-    :param peak: largest resident memory of the process, bytes.
-    :param seconds: wall time of the whole process.
-    """
+    """One run of the command."""
 
     nodes: int
     cells: int
     status: str
     gap: float
     solve_seconds: float
-    seconds: float
-    peak: int
+    seconds: float  # Wall time of the whole process
+    peak: int  # Largest resident memory of the process, bytes
 
 
 def measure(nodes: int = HUGE_NODES) -> Usage:
@@ -69,14 +65,8 @@ def report(usage: Usage) -> str:
         f"`arnold place` on a file of {usage.nodes:,} nodes, {usage.cells:,} cells",
         f"{usage.status}, gap {usage.gap:.1%}; solver {usage.solve_seconds:.1f} s of {usage.seconds:.1f} s.",
         promises(
-            [
-                Promise(f"peak memory below {MEMORY:g} GB", f"{gigabytes:.2f} GB", gigabytes < MEMORY),
-                Promise(
-                    f"whole command below {COMMAND_SECONDS:g} s",
-                    f"{usage.seconds:.1f} s",
-                    usage.seconds < COMMAND_SECONDS,
-                ),
-            ]
+            (f"peak memory below {MEMORY:g} GB", f"{gigabytes:.2f} GB", gigabytes < MEMORY),
+            (f"whole command below {COMMAND_SECONDS:g} s", f"{usage.seconds:.1f} s", usage.seconds < COMMAND_SECONDS),
         ),
     )
 

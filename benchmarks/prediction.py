@@ -22,8 +22,7 @@ from simulator.workload import WorkloadSpec, generate
 PUBLISHED = {"boosting, as published": 1.61, "deep neural network, as published": 2.12}
 """RMSE in bins of 10 minutes; arXiv 2509.15940: over the last tenth of four months of a trace."""
 
-MONTHS = 122.0
-"""Days of the made trace: four months, as the paper's."""
+MONTHS = 122.0  # Days of the made trace: four months, as the paper's
 
 HORIZONS = (None, 4 * 3600.0)
 """Run times as they are; and up to the four hours between the announcement of the paper's large job and its arrival."""
@@ -35,21 +34,15 @@ BOUNDS = {"10 min": 600.0, "40 min": 2_400.0, "2 h": 7_200.0, "6 h": 21_600.0, "
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One predictor on one trace.
-
-    :param last: over the last tenth of the trace.
-    :param whole: over all of it.
-    :param classes: over all of it, by predicted run time: those of :data:`BOUNDS`.
-    :param seconds: CPU time of learning and asking.
-    """
+    """One predictor on one trace."""
 
     trace: str
     predictor: str
     horizon: float | None
-    last: Score
-    whole: Score
-    classes: Sequence[Score | None]
-    seconds: float
+    last: Score  # Over the last tenth of the trace
+    whole: Score  # Over all of it
+    classes: Sequence[Score | None]  # Over all of it, by predicted run time: those of :data:`BOUNDS`
+    seconds: float  # CPU time of learning and asking
 
 
 def measure(seed: int = 1) -> list[Line]:

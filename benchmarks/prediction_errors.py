@@ -12,26 +12,18 @@ from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
 from simulator.prediction import BIN
 
-LAST = 0.1
-"""Part of a trace, the last, over which errors are taken: as in the paper."""
+LAST = 0.1  # Part of a trace, the last, over which errors are taken: as in the paper
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Errors over some jobs.
+    """Errors over some jobs."""
 
-    :param jobs: how many these are.
-    :param rmse: root of the mean squared error, in bins of 10 minutes.
-    :param mae: mean of the absolute error, in bins.
-    :param covered: share of jobs whose run time lies in the band.
-    :param above: share of jobs that ran longer than the upper end of the band.
-    """
-
-    jobs: int
-    rmse: float
-    mae: float
-    covered: float
-    above: float
+    jobs: int  # How many these are
+    rmse: float  # Root of the mean squared error, in bins of 10 minutes
+    mae: float  # Mean of the absolute error, in bins
+    covered: float  # Share of jobs whose run time lies in the band
+    above: float  # Share of jobs that ran longer than the upper end of the band
 
 
 def score(

@@ -12,10 +12,9 @@ the clock of counted work.  Question ``number`` of a seed is always the same, ho
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from time import process_time
 from typing import Literal
@@ -23,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.instances import ALPHAS
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from benchmarks.rows import watched
 from ground.errors import InvalidJob
 from scheduler.algorithm_run import run
@@ -303,11 +302,11 @@ class Answered:
         return self.objective and (self.outcome.ep is None or self.outcome.ep.proved) and self.closer
 
 
-def measure(rows: Sequence[Asked], n: int, *, seed: int, seconds: float) -> list[Answered]:
+def measure(rows: Collection[str], n: int, *, seed: int, seconds: float) -> list[Answered]:
     """Ask the first n questions of each row, on the clock of counted work."""
     exact, limits = ALGORITHMS.load("exact"), Limits(seconds=seconds, workers=1, clock="work")
     answers = []
-    for asked in rows:
+    for asked in (row for row in ROWS if row in rows):
         cases = (draw_case(number, asked, seed=seed) for number in range(n))
         for case in watched(cases, label=asked, total=n):
             start = process_time()
@@ -336,11 +335,11 @@ def report(answers: Sequence[Answered], *, seed: int, seconds: float) -> str:
                 " / ".join(f"{value:.2g}" for value in taken),
             ]
         )
-        kept.append(Promise(f"{WANTED[asked]:.0%} {asked}", f"{share:.1%}", share >= WANTED[asked]))
+        kept.append((f"{WANTED[asked]:.0%} {asked}", f"{share:.1%}", share >= WANTED[asked]))
     every = [answer.seconds for answer in answers if answer.placed]
     for percentile, most in WANTED_SECONDS.items():
         value = float(np.percentile(every, percentile))
-        kept.append(Promise(f"p{percentile} at most {most:g} s of processor", f"{value:.3f}", value <= most))
+        kept.append((f"p{percentile} at most {most:g} s of processor", f"{value:.3f}", value <= most))
     header = [
         "asked",
         "placed",
@@ -350,7 +349,7 @@ def report(answers: Sequence[Answered], *, seed: int, seconds: float) -> str:
         "processor p50 / p99 / max, s",
     ]
     title = f"Realistic clusters, seed {seed}, {seconds:g} s of counted work"
-    return section(title, table(header, lines), promises(kept), _open(answers))
+    return section(title, table(header, lines), promises(*kept), _open(answers))
 
 
 def _open(answers: Sequence[Answered]) -> str:
@@ -402,17 +401,3 @@ def _open(answers: Sequence[Answered]) -> str:
             ]
         )
     return "Left open:\n\n" + table(header, lines) if lines else ""
-
-
-def add_realistic(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command of this benchmark."""
-    command = add("realistic", _run, "what is proved of published jobs on clusters with a packing history")
-    command.add_argument("--rows", nargs="+", default=list(ROWS), choices=ROWS, metavar="ROW")
-    command.add_argument("--n", type=int, default=100, help="questions of each row (default 100)")
-    command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--seconds", type=float, default=10.0, help="of counted work for each (default 10)")
-
-
-def _run(options: argparse.Namespace) -> str:
-    answers = measure(options.rows, options.n, seed=options.seed, seconds=options.seconds)
-    return report(answers, seed=options.seed, seconds=options.seconds)

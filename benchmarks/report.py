@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """One line of what the project wants of itself.
-
-    :param wanted: the promise in words: ``"at least 94 % proved"``.
-    :param measured: what came out, in the same unit.
-    """
-
-    wanted: str
-    measured: str
-    met: bool
+T = TypeVar("T")
+Promise = tuple[str, str, bool]  # What the project wants of itself, what came out in the same unit, whether it is met
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -32,11 +22,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def promises(lines: Sequence[Promise]) -> str:
+def table_of(items: Sequence[T], columns: Mapping[str, Callable[[T], object]]) -> str:
+    """A Markdown table with a row for each item; a column is its header, and what of an item stands there."""
+    return table([*columns], [[cell(item) for cell in columns.values()] for item in items])
+
+
+def promises(*lines: Promise) -> str:
     """Every promise with its measurement."""
-    return table(
-        ["promise", "measured", "met"], [(line.wanted, line.measured, "yes" if line.met else "no") for line in lines]
-    )
+    return table(["promise", "measured", "met"], [(*line, "yes" if met else "no") for *line, met in lines])
 
 
 def section(title: str, *parts: str) -> str:

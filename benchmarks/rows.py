@@ -22,15 +22,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What an algorithm made of an instance.
-
-    :param status: as in ``scheduler.outcome``.
-    :param dp: S, DP spread; ``None`` = no placement, as for the other results.
-    :param seconds: solver alone.
-    :param wall_seconds: solver and evaluation.
-    :param refuted_by: bound or search -> pairs (S, R) it refuted.
-    :param statistics: what the algorithm says of its run.
-    """
+    """What an algorithm made of an instance."""
 
     number: int
     family: str
@@ -39,16 +31,16 @@ class Row:
     columns: int
     alpha: float
     algorithm: str
-    status: str
-    dp: int | None
+    status: str  # As in `scheduler.outcome`
+    dp: int | None  # S, DP spread; `None` = no placement, as for the other results
     pp: int | None
     objective: float | None
     bound: float | None
     gap: float | None
-    seconds: float
-    wall_seconds: float
-    refuted_by: dict[str, int]
-    statistics: dict[str, float]
+    seconds: float  # Solver alone
+    wall_seconds: float  # Solver and evaluation
+    refuted_by: dict[str, int]  # Bound or search -> pairs (S, R) it refuted
+    statistics: dict[str, float]  # What the algorithm says of its run
     notes: tuple[str, ...]
 
     @property
@@ -83,17 +75,13 @@ def measure(instance: Instance, algorithm: str, limits: Limits) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """The first ``n`` instances of a seed, by one algorithm, under one limit.
-
-    :param seconds: time limit of one instance.
-    :param jobs: processes; each solver uses two threads, so 1 is honest on two cores.
-    """
+    """The first ``n`` instances of a seed, by one algorithm, under one limit."""
 
     algorithm: str
     n: int
     seed: int
-    seconds: float
-    jobs: int
+    seconds: float  # Time limit of one instance
+    jobs: int  # Processes; each solver uses two threads, so 1 is honest on two cores
     folder: Path
 
     @property

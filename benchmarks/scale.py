@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.growth import draw_power, exponent, save
 from benchmarks.instances import grid_job
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table_of
 from benchmarks.rows import watched
 from scheduler.algorithm_run import run
 from scheduler.outcome import Outcome
@@ -28,8 +28,7 @@ HUGE_SECONDS, HUGE_LIMIT = 30.0, 25.0
 """What we promise, and the limit the solver gets so that a run without a proof keeps it."""
 
 SIZES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, HUGE_NODES)
-WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Affinities at 100,000 nodes."""
+WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # Affinities at 100,000 nodes
 WEIGHTS_PROVED, WEIGHTS_SECONDS, GROWTH_EXPONENT = 8, 1.0, 1.3
 """What we promise there: so many of the nine proved, each by a solver below a second; and how time grows with nodes."""
 
@@ -41,14 +40,10 @@ UNEVENNESS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run.
+    """One run."""
 
-    :param nodes: nodes of the cluster.
-    :param free: free nodes.
-    """
-
-    nodes: int
-    free: int
+    nodes: int  # Nodes of the cluster
+    free: int  # Free nodes
     domains: int
     rows: int
     alpha: float
@@ -127,15 +122,15 @@ def report_large(points: Sequence[Point]) -> str:
     gap = max(_gap(point) for point in points)
     proved = sum(point.outcome.status == "optimal" for point in points)
     lines = [
-        Promise(f"every run below {LARGE_SECONDS:g} s", f"{slowest:.2f} s", slowest < LARGE_SECONDS),
-        Promise(f"gap at most {LARGE_GAP:.0%}", f"{gap:.1%}", gap <= LARGE_GAP),
-        Promise(
+        (f"every run below {LARGE_SECONDS:g} s", f"{slowest:.2f} s", slowest < LARGE_SECONDS),
+        (f"gap at most {LARGE_GAP:.0%}", f"{gap:.1%}", gap <= LARGE_GAP),
+        (
             f"at least {LARGE_PROVED} of 12 proved",
             f"{proved} of {len(points)}",
             12 * proved >= LARGE_PROVED * len(points),
         ),
     ]
-    return section("12,500 free nodes in 50 uneven, fragmented domains", _table(points), promises(lines))
+    return section("12,500 free nodes in 50 uneven, fragmented domains", _table(points), promises(*lines))
 
 
 def report_growth(points: Sequence[Point]) -> str:
@@ -144,14 +139,12 @@ def report_growth(points: Sequence[Point]) -> str:
     lines = []
     if largest:
         slowest = max(point.seconds for point in largest)
-        lines.append(Promise(f"100,000 nodes below {HUGE_SECONDS:g} s", f"{slowest:.2f} s", slowest < HUGE_SECONDS))
+        lines.append((f"100,000 nodes below {HUGE_SECONDS:g} s", f"{slowest:.2f} s", slowest < HUGE_SECONDS))
     sizes, seconds = medians(points)
     if len(sizes) > 1:
         power = exponent(sizes, seconds)
-        lines.append(
-            Promise(f"time grows as nodes to at most {GROWTH_EXPONENT:g}", f"{power:.2f}", power <= GROWTH_EXPONENT)
-        )
-    return section("Time against nodes", _table(points), promises(lines) if lines else "")
+        lines.append((f"time grows as nodes to at most {GROWTH_EXPONENT:g}", f"{power:.2f}", power <= GROWTH_EXPONENT))
+    return section("Time against nodes", _table(points), promises(*lines) if lines else "")
 
 
 def report_weights(points: Sequence[Point]) -> str:
@@ -159,10 +152,10 @@ def report_weights(points: Sequence[Point]) -> str:
     proved = sum(point.outcome.status == "optimal" for point in points)
     slowest = max(point.seconds for point in points)
     lines = [
-        Promise(f"at least {WEIGHTS_PROVED} proved", f"{proved} of {len(points)}", proved >= WEIGHTS_PROVED),
-        Promise(f"solver below {WEIGHTS_SECONDS:g} s", f"{slowest:.2f} s", slowest < WEIGHTS_SECONDS),
+        (f"at least {WEIGHTS_PROVED} proved", f"{proved} of {len(points)}", proved >= WEIGHTS_PROVED),
+        (f"solver below {WEIGHTS_SECONDS:g} s", f"{slowest:.2f} s", slowest < WEIGHTS_SECONDS),
     ]
-    return section(f"{points[0].nodes:,} nodes at {len(points)} affinities", _table(points), promises(lines))
+    return section(f"{points[0].nodes:,} nodes at {len(points)} affinities", _table(points), promises(*lines))
 
 
 def plot(points: Sequence[Point], file: Path) -> None:
@@ -186,20 +179,20 @@ def _gap(point: Point) -> float:
 
 
 def _table(points: Sequence[Point]) -> str:
-    header = ["nodes", "free", "domains", "cells", "alpha", "seed", "(S, R)", "status", "gap", "s"]
-    lines = [
-        [
-            f"{point.nodes:,}",
-            f"{point.free:,}",
-            str(point.domains),
-            f"{point.rows}x{COLUMNS} = {point.rows * COLUMNS:,}",
-            str(point.alpha),
-            str(point.seed),
-            f"({found.dp}, {found.pp})" if (found := point.outcome.evaluation) else "-",
-            point.outcome.status,
-            f"{_gap(point):.1%}",
-            f"{point.seconds:.2f}",
-        ]
-        for point in points
-    ]
-    return table(header, lines)
+    def pair(point: Point) -> str:
+        worth = point.outcome.evaluation
+        return f"({worth.dp}, {worth.pp})" if worth else "-"
+
+    columns: dict[str, Callable[[Point], object]] = {
+        "nodes": lambda point: f"{point.nodes:,}",
+        "free": lambda point: f"{point.free:,}",
+        "domains": lambda point: point.domains,
+        "cells": lambda point: f"{point.rows}x{COLUMNS} = {point.rows * COLUMNS:,}",
+        "alpha": lambda point: point.alpha,
+        "seed": lambda point: point.seed,
+        "(S, R)": pair,
+        "status": lambda point: point.outcome.status,
+        "gap": lambda point: f"{_gap(point):.1%}",
+        "s": lambda point: f"{point.seconds:.2f}",
+    }
+    return table_of(points, columns)

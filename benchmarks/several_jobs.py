@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import factorial
 from time import perf_counter
 
 from benchmarks.instances import grid_job
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table_of
 from benchmarks.rows import watched
 from scheduler.algorithm_run import run
 from scheduler.job import Job
@@ -32,10 +32,7 @@ LIMIT, SECONDS, GAP = 8.0, 10.0, 0.05  # What the search gets, what we promise, 
 
 @dataclass(frozen=True, slots=True)
 class JointRun:
-    """One question.
-
-    :param orders: sums of one after the other, for each order that was tried; infinite where a job finds no place.
-    """
+    """One question."""
 
     jobs: int
     seed: int
@@ -43,6 +40,7 @@ class JointRun:
     cells: int
     outcome: JointOutcome
     seconds: float
+    # Sums of one after the other, for each order that was tried; infinite where a job finds no place
     orders: tuple[float, ...]
 
 
@@ -96,47 +94,32 @@ def report(runs: Sequence[JointRun]) -> str:
     proved = sum(one.outcome.status == "optimal" for one in runs)
     better = all((one.outcome.objective or 0.0) <= min(one.orders) + 1e-9 for one in runs)
     lines = [
-        Promise(f"every run below {SECONDS:g} s", f"{slowest:.1f} s", slowest < SECONDS),
-        Promise(
-            f"proved, or a gap of at most {GAP:.0%}", f"{within} of {len(runs)}, {proved} proved", within == len(runs)
-        ),
-        Promise("never worse than the best order that was tried", "yes" if better else "no", better),
+        (f"every run below {SECONDS:g} s", f"{slowest:.1f} s", slowest < SECONDS),
+        (f"proved, or a gap of at most {GAP:.0%}", f"{within} of {len(runs)}, {proved} proved", within == len(runs)),
+        ("never worse than the best order that was tried", "yes" if better else "no", better),
     ]
-    return section("Several jobs at once on 1,200 fragmented nodes", _table(runs), promises(lines))
+    return section("Several jobs at once on 1,200 fragmented nodes", _table(runs), promises(*lines))
 
 
 def _table(runs: Sequence[JointRun]) -> str:
-    header = [
-        "jobs",
-        "seed",
-        "nodes wanted",
-        "free",
-        "sum",
-        "bound",
-        "gap",
-        "best order",
-        "worst order",
-        "worst is",
-        "s",
-    ]
-    rows = []
-    for one in runs:
-        found, worst = one.outcome, max(one.orders)
-        total = found.objective or float("nan")
-        more = "a job is stuck" if worst == float("inf") else f"{worst / total - 1:+.1%}"
-        rows.append(
-            [
-                one.jobs,
-                one.seed,
-                one.cells,
-                one.free,
-                f"{total:.1f}",
-                f"{found.bound or 0.0:.1f}",
-                f"{found.gap or 0.0:.1%}",
-                f"{min(one.orders):.1f}",
-                f"{worst:.1f}",
-                more,
-                f"{one.seconds:.1f}",
-            ]
-        )
-    return table(header, rows)
+    def total(run: JointRun) -> float:
+        return run.outcome.objective or float("nan")
+
+    def worse(run: JointRun) -> str:
+        worst = max(run.orders)
+        return "a job is stuck" if worst == float("inf") else f"{worst / total(run) - 1:+.1%}"
+
+    columns: dict[str, Callable[[JointRun], object]] = {
+        "jobs": lambda run: run.jobs,
+        "seed": lambda run: run.seed,
+        "nodes wanted": lambda run: run.cells,
+        "free": lambda run: run.free,
+        "sum": lambda run: f"{total(run):.1f}",
+        "bound": lambda run: f"{run.outcome.bound or 0.0:.1f}",
+        "gap": lambda run: f"{run.outcome.gap or 0.0:.1%}",
+        "best order": lambda run: f"{min(run.orders):.1f}",
+        "worst order": lambda run: f"{max(run.orders):.1f}",
+        "worst is": worse,
+        "s": lambda run: f"{run.seconds:.1f}",
+    }
+    return table_of(runs, columns)

@@ -14,7 +14,7 @@ from time import perf_counter, process_time
 from benchmarks.commands import run_command
 from benchmarks.growth import draw_power, exponent, save
 from benchmarks.public_data import public_data
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
 from simulator.traces import JobTrace, read_trace, scale_load
@@ -24,43 +24,34 @@ from topology.writers import ClusterCsvWriter
 
 PHILLY = ("philly", "philly.csv.gz")
 GPUS, RACK, MINIPOD = 8, 16, 64
-NODES = 313
-"""312 nodes of 8 GPUs and one of 4: 2,500 GPUs."""
+NODES = 313  # 312 nodes of 8 GPUs and one of 4: 2,500 GPUs
 
 SECONDS, MEMORY, RATE = 30.0, 1e9, 200_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """One run of the command.
-
-    :param load: factor of ``--scale-load``.
-    :param seconds: wall time of the whole process, reading included; ``run`` of the run alone, ``policy`` in the
-        scheduler.
-    :param peak: largest resident memory, bytes.
-    """
+    """One run of the command."""
 
     policy: str
-    load: float
+    load: float  # Factor of `--scale-load`
+    # Wall time of the whole process, reading included; `run` of the run alone, `policy` in the scheduler
     seconds: float
     run: float
     policy_seconds: float
     wait: float
-    peak: int
+    peak: int  # Largest resident memory, bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One run in this process.
-
-    :param seconds: wall time; ``cpu`` time of this process, which others on the machine disturb less.
-    """
+    """One run in this process."""
 
     policy: str
     jobs: int
     nodes: int
     events: int
-    seconds: float
+    seconds: float  # Wall time; `cpu` time of this process, which others on the machine disturb less
     cpu: float
 
 
@@ -141,14 +132,14 @@ def report(whole: Sequence[Whole], rate: Part, jobs: Sequence[Part], nodes: Sequ
     slowest, largest = max(one.seconds for one in usual), max(one.peak for one in usual)
     speed = rate.events / rate.seconds
     lines = [
-        Promise(f"fifo and fifo-backfill below {SECONDS:g} s", f"{slowest:.1f} s", slowest < SECONDS),
-        Promise(f"below {MEMORY / 1e9:g} GB", f"{largest / 1e9:.2f} GB", largest < MEMORY),
-        Promise(f"at least {RATE:,.0f} events/s without placement", f"{speed:,.0f}", speed >= RATE),
+        (f"fifo and fifo-backfill below {SECONDS:g} s", f"{slowest:.1f} s", slowest < SECONDS),
+        (f"below {MEMORY / 1e9:g} GB", f"{largest / 1e9:.2f} GB", largest < MEMORY),
+        (f"at least {RATE:,.0f} events/s without placement", f"{speed:,.0f}", speed >= RATE),
     ]
     return section(
         "All 82,247 Philly jobs on 2,500 GPUs: 312 nodes of 8 and one of 4, racks of 16 nodes, minipods of 64",
         table(["policy", "load", "mean wait, h", "process, s", "run, s", "scheduler, s", "peak, MB"], rows),
-        promises(lines),
+        promises(*lines),
         _growth("jobs", jobs, [part.jobs for part in jobs]),
         _growth("nodes, each with the trace's load, at which no job waits", nodes, [part.nodes for part in nodes]),
     )

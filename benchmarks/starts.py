@@ -9,9 +9,8 @@ read from the folder that ``ARNOLD_DATA`` names.
 
 from __future__ import annotations
 
-import argparse
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from pathlib import Path
@@ -55,12 +54,6 @@ class Asked:
     p50: float
     p90: float
     start: float
-
-
-def add_starts(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command ``starts``."""
-    command = add("starts", lambda options: report(most=options.most), "predicted starts of jobs, against replays")
-    command.add_argument("--most", type=int, default=40, help="predictions of each trace and kind (default 40)")
 
 
 def report(*, most: int) -> str:

@@ -18,7 +18,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from benchmarks.report import Promise, promises, section
+from benchmarks.report import promises, section
 from benchmarks.scale import DOMAIN_NODES, HUGE_NODES, UNEVENNESS
 from topology.generate import fragment, minipods
 
@@ -128,13 +128,11 @@ def report(times: Times, lines: Sequence[Line]) -> str:
         f"Start-up, median of {len(times[0])} runs in turn",
         f"`python -c pass` {bare * 1000:.1f} ms, `arnold --help` {arnold * 1000:.1f} ms.",
         promises(
-            [
-                Promise(f"at most {RATIO:g} times the bare interpreter", f"{ratio:.1f} times", ratio <= RATIO),
-                *(
-                    Promise(f"{line.what}: {line.wanted:g} s", f"{line.seconds:.2f} s", line.seconds <= line.wanted)
-                    for line in lines
-                ),
-            ]
+            (f"at most {RATIO:g} times the bare interpreter", f"{ratio:.1f} times", ratio <= RATIO),
+            *(
+                (f"{line.what}: {line.wanted:g} s", f"{line.seconds:.2f} s", line.seconds <= line.wanted)
+                for line in lines
+            ),
         ),
     )
 

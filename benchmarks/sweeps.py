@@ -10,7 +10,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from scheduler.study.executors import Executor, Here, Processes
 from simulator.job_record import JobRecord
 from simulator.study import Inputs, OnDask, StudyGrid, Swept, sweep
@@ -25,18 +25,14 @@ SHARES = (0.4, 0.1, 0.1, 0.2, 0.1, 0.07, 0.03)
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """One study, several ways.
-
-    :param seconds: wall time by way; workers that stand already are not started in it.
-    :param work: CPU seconds of all processes by way: what wall time would be made of on a machine that is left alone.
-    :param same: whether all ways gave the same rows.
-    """
+    """One study, several ways."""
 
     runs: int
     jobs: int
-    seconds: dict[str, float]
+    seconds: dict[str, float]  # Wall time by way; workers that stand already are not started in it
+    # CPU seconds of all processes by way: what wall time would be made of on a machine that is left alone
     work: dict[str, float]
-    same: bool
+    same: bool  # Whether all ways gave the same rows
 
     def ratio(self, way: str) -> float:
         """How many times as fast as one process."""
@@ -94,10 +90,10 @@ def report(race: Race) -> str:
     ]
     ratio = race.ratio(f"{WORKERS} Dask workers")
     lines = [
-        Promise(f"{WORKERS} Dask workers at least {RATIO} times one process", f"{ratio:.2f}", ratio >= RATIO),
-        Promise("the same rows every way", "the same" if race.same else "different", race.same),
+        (f"{WORKERS} Dask workers at least {RATIO} times one process", f"{ratio:.2f}", ratio >= RATIO),
+        ("the same rows every way", "the same" if race.same else "different", race.same),
     ]
     what = f"{race.runs} runs of {race.jobs:,} jobs on 80 nodes, on {len(os.sched_getaffinity(0))} cores."
     return section(
-        "Studies in parallel", what, table(["where", "seconds", "CPU seconds", "times as fast"], rows), promises(lines)
+        "Studies in parallel", what, table(["where", "seconds", "CPU seconds", "times as fast"], rows), promises(*lines)
     )

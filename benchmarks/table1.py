@@ -51,11 +51,9 @@ def report(rows: Sequence[study.Table1Row]) -> str:
         f"best-fit alone: {_number(best_fit.largest)} and {_number(best_fit.mean)}; "
         f"published: {study.PUBLISHED.largest} and {study.PUBLISHED.mean}.",
         promises(
-            [
-                Promise("every optimum proved", f"{proved} of {len(rows)}", proved == len(rows)),
-                _promise("optimum", rows, study.EXACT, OPTIMUM),
-                _promise("the paper's program", rows, study.PAPER, PAPER),
-            ]
+            ("every optimum proved", f"{proved} of {len(rows)}", proved == len(rows)),
+            _promise("optimum", rows, study.EXACT, OPTIMUM),
+            _promise("the paper's program", rows, study.PAPER, PAPER),
         ),
     )
 
@@ -67,7 +65,7 @@ def _promise(what: str, rows: Sequence[study.Table1Row], algorithm: str, expecte
         for name, values in expected.items()
         for value, wanted in zip(found[name], values, strict=True)
     )
-    return Promise(f"{what} {_settings(expected)}", "the same" if same else _settings(found), same)
+    return (f"{what} {_settings(expected)}", "the same" if same else _settings(found), same)
 
 
 def _settings(values: Mapping[str, Sequence[float | None]]) -> str:

@@ -42,17 +42,13 @@ print(json.dumps({
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One trace read in a process of its own.
-
-    :param seconds: CPU time of reading, without starting Python.
-    :param peak: largest resident memory in MB, without what stood before reading.
-    """
+    """One trace read in a process of its own."""
 
     name: str
     format: str
     jobs: int
-    seconds: float
-    peak: float
+    seconds: float  # CPU time of reading, without starting Python
+    peak: float  # Largest resident memory in MB, without what stood before reading
 
 
 def measure(jobs: int) -> list[Reading]:

@@ -17,10 +17,9 @@ from time import perf_counter
 
 from benchmarks.commands import ROOT, CommandRun, run_command
 from benchmarks.public_data import public_data
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 
-ARTIFACT_SECONDS = 13.0
-"""Of AR and ST together, on two cores; stated by those who ran it, not measured here."""
+ARTIFACT_SECONDS = 13.0  # Of AR and ST together, on two cores; stated by those who ran it, not measured here
 
 TIMES_FASTER = 20.0
 DIGITS = 1e-6
@@ -54,16 +53,12 @@ class Large:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The published traces.
+    """The published traces."""
 
-    :param both: seconds of one process that computes the three metrics of both, interpreter and imports included.
-    :param runs: of the command, each with the name of its trace.
-    :param difference: largest relative difference of a metric from the published.
-    """
-
+    # Seconds of one process that computes the three metrics of both, interpreter and imports included
     both: list[float]
-    runs: list[tuple[str, CommandRun]]
-    difference: float
+    runs: list[tuple[str, CommandRun]]  # Of the command, each with the name of its trace
+    difference: float  # Largest relative difference of a metric from the published
 
 
 def measure_published(rounds: int) -> Published:
@@ -133,10 +128,8 @@ def report_published(published: Published) -> str:
         f"the command line: {both:.2f} s, at best {min(published.both):.2f} s; the artifact takes "
         f"{ARTIFACT_SECONDS:g} s for both (stated, on two cores).",
         promises(
-            [
-                Promise(f"at least {TIMES_FASTER:g} times faster", f"{faster:.0f} times", faster >= TIMES_FASTER),
-                Promise(f"S, M_W and M_S within {DIGITS:g} of the published", f"{worst:.1e}", worst <= DIGITS),
-            ]
+            (f"at least {TIMES_FASTER:g} times faster", f"{faster:.0f} times", faster >= TIMES_FASTER),
+            (f"S, M_W and M_S within {DIGITS:g} of the published", f"{worst:.1e}", worst <= DIGITS),
         ),
     )
 
@@ -149,10 +142,8 @@ def report_large(large: Large) -> str:
         f"{large.rows:,} rows, {large.megabytes:.0f} MB; S {large.run.document['slowdown']:.3f}, "
         f"cause {large.run.document['cause']}, S_w of every worker exact.",
         promises(
-            [
-                Promise(f"below {LARGE_SECONDS:g} s", f"{seconds:.1f} s", seconds < LARGE_SECONDS),
-                Promise(f"below {LARGE_GIGABYTES:g} GB", f"{gigabytes:.2f} GB", gigabytes < LARGE_GIGABYTES),
-            ]
+            (f"below {LARGE_SECONDS:g} s", f"{seconds:.1f} s", seconds < LARGE_SECONDS),
+            (f"below {LARGE_GIGABYTES:g} GB", f"{gigabytes:.2f} GB", gigabytes < LARGE_GIGABYTES),
         ),
     )
 

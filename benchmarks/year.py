@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.outcome import Outcome
@@ -45,12 +45,9 @@ class Answered:
 
 @dataclass
 class Calls:
-    """The placement calls of a run, algorithm and evaluator.
+    """The placement calls of a run, algorithm and evaluator."""
 
-    :param every: each so manieth is kept, to be checked; 0 = none is.
-    """
-
-    every: int = 0
+    every: int = 0  # Each so manieth is kept, to be checked; 0 = none is
     count: int = 0
     seconds: float = 0.0  # of the processor
     keeping: float = 0.0  # of these, to keep some
@@ -93,26 +90,19 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One run.
-
-    :param making: seconds to make the workload and put the run together.
-    :param seconds: of the run.
-    :param cpu: processor seconds of the run, which a busy machine stretches less.
-    :param calls: placement calls; ``call_ms``: of the processor, each on average.
-    :param megabytes: peak memory of the process.
-    """
+    """One run."""
 
     algorithm: str
     days: float
     jobs: int
     events: int
     interrupted: int
-    making: float
-    seconds: float
-    cpu: float
-    calls: int
+    making: float  # Seconds to make the workload and put the run together
+    seconds: float  # Of the run
+    cpu: float  # Processor seconds of the run, which a busy machine stretches less
+    calls: int  # Placement calls; `call_ms`: of the processor, each on average
     call_ms: float
-    megabytes: float
+    megabytes: float  # Peak memory of the process
     ettr: float
     checked: Checked | None = None
 
@@ -188,19 +178,15 @@ def report(run: Replayed) -> str:
         f"{run.ettr:.4f}",
     )
     kept = [
-        Promise(
+        (
             f"a year of 2,046 nodes with failures in less than {MOST_SECONDS:g} s of the processor",
             f"{run.cpu:.1f} s for {run.days:g} days",
             run.cpu < MOST_SECONDS and run.days >= YEAR_DAYS,
         ),
-        Promise(
-            f"{MOST_MS:g} ms a call, with the evaluator, on average",
-            f"{run.call_ms:.2f} ms",
-            run.call_ms <= MOST_MS,
-        ),
+        (f"{MOST_MS:g} ms a call, with the evaluator, on average", f"{run.call_ms:.2f} ms", run.call_ms <= MOST_MS),
     ]
     if (found := run.checked) is not None:
         said = f"{found.same:,} of {found.calls:,}; {found.dearer} dearer, {found.cheaper} cheaper"
-        kept.append(Promise("the (S, R) of the whole search on every call", said, found.same == found.calls))
-        kept.append(Promise("every objective proved", f"all but {found.unproved}", found.unproved == 0))
-    return section("A year of an LLM cluster with failures", table(header, [row]), promises(kept))
+        kept.append(("the (S, R) of the whole search on every call", said, found.same == found.calls))
+        kept.append(("every objective proved", f"all but {found.unproved}", found.unproved == 0))
+    return section("A year of an LLM cluster with failures", table(header, [row]), promises(*kept))

@@ -24,7 +24,8 @@ from extender.gangs.job import nodes_needed, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
-from scheduler.queue.policy import CapacityReservation, QueuedJob, Running, RunningEntry, Waiting
+from scheduler.queue.live_pass import LiveNodes
+from scheduler.queue.policy import CapacityReservation, QueuedJob, RunningEntry, Waiting
 from topology.cluster import BoolArray, IntArray
 from topology.kubernetes.pods import Pod
 
@@ -178,10 +179,11 @@ class UsableRows:
 _UNKNOWN: Mapping[GangKey, UsableRows] = {}
 
 
-class FleetState:
+class FleetState(LiveNodes):
     """One look at the cluster cache, as a ``ClusterState``; what a policy does not ask for is not computed."""
 
     def __init__(self, state: ClusterCache, now: datetime, usable: Mapping[GangKey, UsableRows] = _UNKNOWN) -> None:
+        super().__init__(state.fleet.table.tree, now.timestamp())
         self._state = state
         self._time = now
         self._usable = usable
@@ -192,17 +194,6 @@ class FleetState:
     def version(self) -> int:
         """Of the fleet."""
         return self._state.fleet.version
-
-    @property
-    def now(self) -> float:
-        """The time."""
-        return self._time.timestamp()
-
-    @cached_property
-    def total(self) -> IntArray:
-        """Shape [nodes], GPUs of each."""
-        tree = self._table.tree
-        return np.zeros(0, dtype=np.int32) if tree is None else tree.gpus
 
     @cached_property
     def free(self) -> IntArray:
@@ -236,11 +227,6 @@ class FleetState:
                 in_order.append((arrives, reservation.key, seen))
         return tuple(seen for _, _, seen in sorted(in_order, key=lambda row: row[:2]))
 
-    def compartments(self, *, mix_types: bool) -> IntArray | None:
-        """Shape [nodes], the type of GPU of each, where there are several; nodes of Kubernetes are all joined."""
-        tree = self._table.tree
-        return None if tree is None else tree.compartments(mix_types=mix_types)
-
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], those that a job could use, or where that is not known all on which new pods may come."""
         usable = self._usable.get(job.key) if isinstance(job.key, GangKey) else None
@@ -253,19 +239,6 @@ class FleetState:
                 self._masks[about] = usable.of(self._table)
         return self._masks[about]
 
-    @cached_property
-    def domains(self) -> Sequence[IntArray]:
-        """For each level from broad to close: shape [nodes], the domain of each node."""
-        return () if self._table.tree is None else tuple(level.domain_of for level in self._table.tree.levels)
-
-    def unsaved(self, running: Running) -> float:
-        """Return the seconds since a gang or pod started, as its checkpoints are not known; 0 of one that leaves."""
-        return 0.0 if running.leaving else max(0.0, self.now - running.started)
-
     def share(self, namespace: str) -> float:
         """Return the GPUs that a namespace has in use or is promised, divided by its weight."""
         return self._state.share(namespace)
-
-    def may_fit(self, job: Waiting) -> bool:  # noqa: ARG002
-        """Say yes: each gang is asked about, so that it can be told why it waits."""
-        return True

@@ -43,18 +43,13 @@ class Series:
     name: str
     points: Sequence[tuple[float, float | None]]
     """x and y; y is ``None`` where there is nothing to draw, which breaks a line."""
-    shape: Literal["line", "step", "dots", "dashes"] = "line"
-    """A step goes from each point to the next."""
-    errors: Sequence[float] = ()
-    """Half the height of an error bar at each point; empty = none."""
-    band: tuple[Sequence[float], Sequence[float]] | None = None
-    """Lower and upper ends of a band around the points."""
-    filled: bool = False
-    """Whether the area below is tinted."""
+    shape: Literal["line", "step", "dots", "dashes"] = "line"  # A step goes from each point to the next
+    errors: Sequence[float] = ()  # Half the height of an error bar at each point; empty = none
+    band: tuple[Sequence[float], Sequence[float]] | None = None  # Lower and upper ends of a band around the points
+    filled: bool = False  # Whether the area below is tinted
     tips: Sequence[str] = ()
     """Words of the tooltip of each point, which then has a dot; empty = those of its values, without titles none."""
-    colour: int | None = None
-    """Number of a colour of the style sheet; ``None`` = by its place in the chart."""
+    colour: int | None = None  # Number of a colour of the style sheet; `None` = by its place in the chart
 
     @property
     def values(self) -> list[float]:
@@ -68,23 +63,16 @@ class Chart:
 
     title: str
     x_label: str
-    y_label: str
-    """Titles of the axes; empty = the chart's own says it."""
+    y_label: str  # Titles of the axes; empty = the chart's own says it
     series: Sequence[Series]
-    floor: float | None = None
-    """Where the y axis begins; ``None`` = below the least value."""
-    ceiling: float | None = None
-    """Where the y axis ends; ``None`` = above the largest value."""
+    floor: float | None = None  # Where the y axis begins; `None` = below the least value
+    ceiling: float | None = None  # Where the y axis ends; `None` = above the largest value
     ticks: Sequence[tuple[float, str]] = ()
     """Words for places of the x axis, instead of round numbers, or times where there is a key."""
-    lines: Sequence[tuple[float, str]] = ()
-    """Upright lines: place and word."""
-    kind: Kind = "count"
-    """What y is."""
-    key: str = ""
-    """By which the script of a page knows a chart over time, unique there; empty = it need not."""
-    note: str = ""
-    """A sentence below the title."""
+    lines: Sequence[tuple[float, str]] = ()  # Upright lines: place and word
+    kind: Kind = "count"  # What y is
+    key: str = ""  # By which the script of a page knows a chart over time, unique there; empty = it need not
+    note: str = ""  # A sentence below the title
 
 
 @dataclass(frozen=True, slots=True)

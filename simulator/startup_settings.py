@@ -12,11 +12,9 @@ from annotated_types import Interval
 
 from ground.records import FiniteFloat, JsonRecord
 
-Amount = Annotated[FiniteFloat, Interval(ge=0, le=1e9)]
-"""GB or seconds."""
+Amount = Annotated[FiniteFloat, Interval(ge=0, le=1e9)]  # GB or seconds
 
-Rate = Annotated[FiniteFloat, Interval(ge=1e-6, le=1e9)]
-"""GB a second."""
+Rate = Annotated[FiniteFloat, Interval(ge=1e-6, le=1e9)]  # GB a second
 
 Stripes = Annotated[int, Interval(ge=1, le=1_000_000)]
 

@@ -38,11 +38,9 @@ class Throughputs:
         return self.rates.get((model, nearest), {})
 
 
-GAVEL_TYPES = ("K80", "P100", "V100")
-"""Types of GPU of the figures below."""
+GAVEL_TYPES = ("K80", "P100", "V100")  # Types of GPU of the figures below
 
-GAVEL_GPUS = (1, 2, 4, 8)
-"""Numbers of GPUs of the figures below; a model with one figure was measured on one GPU only."""
+GAVEL_GPUS = (1, 2, 4, 8)  # Numbers of GPUs of the figures below; a model with one figure was measured on one GPU only
 
 _GAVEL = """
     ResNet-18 (batch size 16): 4.795 8.758 16.12 26.92 | 35.87 60.91 94.32 130.1 | 32.35 100.1 123.9 382.6
@@ -109,8 +107,7 @@ def _gavel_speeds() -> Rates:
 GAVEL_SPEEDS = _gavel_speeds()
 """Job type and GPUs -> type of GPU -> steps a second on as few servers as hold them, and on one GPU of each server."""
 
-GAVEL = Throughputs(GAVEL_SPEEDS, "V100")
-"""The same, where run times are those on V100."""
+GAVEL = Throughputs(GAVEL_SPEEDS, "V100")  # The same, where run times are those on V100
 
 _POLLUX = """
     cifar10 1x128:4028 4x512:1165 4x1024:1162 4x2048:1254 4x4096:1588 6x2048:854 8x1024:1318 8x2048:826 8x4096:904

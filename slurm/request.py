@@ -20,6 +20,7 @@ from topology.running_jobs import degrees_in
 JOB_KEYS = ("alpha", "level", "model")  # of a grid, besides degrees of parallelism
 MOST_COMMENT = 1_000  # characters of a comment: Slurm takes 1,024
 REFUSED = "refused:"
+_WORTH = re.compile(r"DP spread (\d+), PP spread (\d+), objective ([\d.]+), (\w+)")
 _GRID = re.compile(r"\w+=[\w.+-]+(?:,\w+=[\w.+-]+)*", re.ASCII)
 
 
@@ -32,6 +33,12 @@ class GridRequest:
     worth: str = ""  # of its plan, as serve wrote it
     refused: str = ""  # why serve left it alone
     fault: str = ""  # why it cannot be read
+
+    @property
+    def told(self) -> tuple[int, int, float, str] | None:
+        """DP and PP spread, objective and proof of its plan, as its worth has them; ``None`` = it has none."""
+        found = _WORTH.search(self.worth)
+        return None if found is None else (int(found[1]), int(found[2]), float(found[3]), found[4])
 
     def comment(self, *, worth: str = "", refused: str = "", begin: float | None = None) -> str:
         """Return the comment of the job with what came of it."""

@@ -18,6 +18,7 @@ from hypothesis import settings
 from arnold.commands.run import run
 from arnold.main import COLLECTED_AFTER
 from tests.case_counts import examples
+from tests.real_slurm import installs
 
 CONTROL_PLANE = "plane"
 """Last word of the names of all fixtures that start or use Kubernetes: etcd, kube-apiserver and more, built from Go
@@ -44,6 +45,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(name.endswith(CONTROL_PLANE) for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.control_plane)
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what takes the argument ``install`` with each Slurm that is found here."""
+    if "install" in metafunc.fixturenames:
+        none = pytest.param(None, marks=pytest.mark.skip("no Slurm here (slurmctld, slurmd, sbatch), or not root"))
+        found = [pytest.param(install, id=install.version) for install in installs()]
+        metafunc.parametrize("install", found or [none], scope="module")
 
 
 def pytest_collection_finish() -> None:

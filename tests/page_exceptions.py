@@ -130,6 +130,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold slurm submit": ("", LAUNCHERS),
         "arnold slurm check": ("", LAUNCHERS),
         "arnold slurm queue": ("", LAUNCHERS),
+        "arnold slurm page": ("", LAUNCHERS),
     },
     "docs/how-to/what-to-buy.md": {
         "arnold capacity minipods": (

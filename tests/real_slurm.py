@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from stat import S_IFCHR
 from time import monotonic, sleep
@@ -23,7 +24,7 @@ from tests.ports import free_port
 
 ROOTS = "ARNOLD_SLURM_ROOTS"
 DAEMONS = ("slurmctld", "slurmd")
-PROGRAMS = (*DAEMONS, "sbatch", "srun", "sinfo", "squeue", "scontrol", "scancel")
+PROGRAMS = (*DAEMONS, "sbatch", "srun", "sinfo", "squeue", "scontrol", "scancel", "sdiag")
 DEADLINE = 60.0  # Seconds until programs that are started must answer; bounds a failure, measures nothing
 JOBS_END = 15.0  # Seconds in which jobs end
 A_NODE = 0.5  # Seconds more for each node
@@ -75,6 +76,7 @@ class Install:
         return tuple(map(int, re.findall(r"\d+", self.version)))
 
 
+@cache
 def installs() -> list[Install]:
     """Return every Slurm that is found here and can be started: none by anybody but root, as slurmd must be.
 

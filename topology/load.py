@@ -283,14 +283,10 @@ class Listed:
     """What a list says of one node."""
 
     use: Use
-    state: str = ""
-    """In the words of the list, ``idle~``; empty = nothing but that it is in use."""
-    gpus: NodeGpus | None = None
-    """``None`` = not said."""
-    gpu_type: str = ""
-    """Empty = not said."""
-    flag: NodeFlag | None = None
-    """What is held against it; ``None`` = nothing, so it can be used."""
+    state: str = ""  # In the words of the list, `idle~`; empty = nothing but that it is in use
+    gpus: NodeGpus | None = None  # `None` = not said
+    gpu_type: str = ""  # Empty = not said
+    flag: NodeFlag | None = None  # What is held against it; `None` = nothing, so it can be used
 
 
 @dataclass(frozen=True, slots=True)

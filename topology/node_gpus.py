@@ -13,11 +13,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal
 
-GPUS = ("nvidia.com/gpu", "amd.com/gpu")
-"""Extended resources of nodes and containers that count as GPUs."""
+GPUS = ("nvidia.com/gpu", "amd.com/gpu")  # Extended resources of nodes and containers that count as GPUs
 
-GPU_CLASSES = ("gpu.nvidia.com", "gpu.amd.com")
-"""DeviceClasses of whole GPUs, and the drivers behind them."""
+GPU_CLASSES = ("gpu.nvidia.com", "gpu.amd.com")  # DeviceClasses of whole GPUs, and the drivers behind them
 
 SharedGpus = Literal["unusable", "whole"]
 """What nodes are for jobs that hand out GPUs in parts: unusable, or whole, as if the sharing were switched off."""

@@ -14,8 +14,9 @@ import click
 from arnold.commands import explain, place, score
 from arnold.console.output import answer
 from arnold.options.cluster_options import KUBERNETES, ClusterFiles, open_kubernetes
-from arnold.options.command import Group, JsonCommand
+from arnold.options.command import Command, Group, JsonCommand
 from arnold.options.field_options import options_of, takes
+from arnold.options.page_options import page_options, show_live
 from arnold.options.shared_options import kubeconfig_options
 from ground.errors import ArnoldError, InvalidInput
 
@@ -49,6 +50,13 @@ TOP_EXAMPLES = """\b
 Examples:
   arnold kube top
   kubectl arnold top --levels example.com/minipod,example.com/rack --json
+"""
+
+PAGE_EXAMPLES = """\b
+Examples:
+  arnold kube page
+  kubectl arnold page --levels example.com/minipod,example.com/rack --bind 127.0.0.1:9000
+  arnold kube page --bind 0.0.0.0:8890 --host-name arnold.example.com
 """
 
 PLACE_EXAMPLES = """\b
@@ -183,6 +191,24 @@ def top(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     listed = list_cluster(which)
     without_plans = labels.over(replace(open_kubernetes(listed), in_use=()))
     answer(top_document(without_plans, listed.promised), print_top, as_json=as_json)
+
+
+@command.command("page", cls=Command, epilog=PAGE_EXAMPLES)
+@_labels
+@page_options
+@kubeconfig_options
+@takes(labels=NODE_LABELS)
+def page(*, bind: str, host_name: tuple[str, ...], which: WhichCluster, labels: ClusterFiles) -> None:
+    """Show the cluster in a browser as it is now, until SIGTERM or Ctrl-C.
+
+    One page: nodes by gang, the queue with its reasons, spreads, flags and reservations, kept up to date as the cluster
+    changes. It is read only. What was last seen of a cluster that does not answer is shown as that, with its time.
+    """
+    from arnold.pages.live_kubernetes import KubernetesSource
+
+    read_with = labels.read_with
+    source = KubernetesSource(which, read_with["levels"], read_with["domains"] or {})
+    show_live(source, bind=bind, host_names=host_name)
 
 
 class LiveCommand(JsonCommand):

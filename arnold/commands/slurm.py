@@ -25,6 +25,7 @@ import click
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import Command, Group, JsonCommand
 from arnold.options.field_options import file_option
+from arnold.options.page_options import page_options, show_live
 from arnold.options.shared_options import STORE_HELP, policy_option
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 ANSWERS = "arnold.documents.slurm_answers"
 
+POLICY = "priority-backfill"  # by which jobs are planned unless a daemon says otherwise
 LATER = "now+10minutes"  # begin of a job until its order is written; it passes where this program is killed
 # Options of sbatch(1) without a value, or with one that stands behind = alone; all others take the next word.
 FLAGS = frozenset(
@@ -125,6 +127,11 @@ Examples:
   arnold slurm serve
   arnold slurm serve --policy fifo-backfill --reserve-from 32
 """
+PAGE_EXAMPLES = """\b
+Examples:
+  arnold slurm page
+  arnold slurm page --bind 127.0.0.1:9000
+"""
 
 
 _orders_option = click.option(
@@ -175,10 +182,10 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     from slurm.serve import served, write_order
 
     instance, outcome = _planned(grid, wish)
-    blocks = instance.cluster.blocks is not None and "segment" not in wish.options
-    single = [f"--{name}={value}" for name, value in SINGLE_NODES.items()] if blocks else []
+    blocks = instance.cluster.blocks is not None
+    single = [f"--{name}={value}" for name, value in SINGLE_NODES.items() if blocks and name not in wish.options]
     if outcome.evaluation is None or outcome.proposal.nodes is None:
-        if folder is None or not served(folder) or not wish.starts_at_once or "comment" in wish.options:
+        if folder is None or served(folder) is None or not wish.starts_at_once or "comment" in wish.options:
             click.echo(f"not submitted: {outcome.reason}", err=True)
             return exit_code(outcome.status)
         asks = GridRequest(re.sub(r"\s", "", grid), begin=0.0).comment()  # LATER is not a wish of the user's
@@ -191,10 +198,14 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     nodes = [instance.cluster.names[node] for node in by_rank]
     evaluation = outcome.evaluation
     line = f"DP spread {evaluation.dp}, PP spread {evaluation.pp}, objective {evaluation.objective:g}: {outcome.status}"
-    if len(names := fold_hostlist(nodes)) > MOST_NAMES:
-        raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
+    where = f"--nodelist={fold_hostlist(nodes)}"
+    if blocks:  # before 25.11 no job starts on a list of nodes of several blocks, but on those that are left
+        known = ask("sinfo", "--all --noheader --Node --format=%N")[0].text.split()
+        where = f"--exclude={fold_hostlist(sorted({*known} - {*nodes}))}"
+    if len(where) > MOST_NAMES:
+        raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(where):,}")
     begin = [f"--begin={LATER}"] if wish.starts_at_once and not wish.trial else []
-    code, number = _sbatch(wish, len(nodes), [f"--nodelist={names}", *begin, *single])
+    code, number = _sbatch(wish, len(nodes), [where, *begin, *single])
     if folder is None:
         click.echo(line, err=wish.parsable)
         return code
@@ -236,7 +247,7 @@ def order(*, orders: str | None, job: str) -> None:
 
 @command.command("serve", cls=Command, epilog=SERVE_EXAMPLES)
 @_orders_option
-@policy_option(default="priority-backfill")
+@policy_option(default=POLICY)
 @click.option(
     "--reserve-from",
     metavar="N",
@@ -265,17 +276,41 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
     service.run(stop)
 
 
+@command.command("page", cls=Command, epilog=PAGE_EXAMPLES)
+@_orders_option
+@policy_option(default="priority-backfill")
+@page_options
+def page(*, orders: str | None, policy: str, bind: str, host_name: tuple[str, ...]) -> None:
+    """Show the live Slurm in a browser as it is now, until SIGTERM or Ctrl-C.
+
+    One page: nodes by job, the queue with its reasons, spreads, drained nodes and reservations, looked at as often as a
+    twentieth of a core lets it. It is read only. While Slurm gives no answer it shows when it last did.
+    """
+    from arnold.pages.live_slurm import SlurmSource
+    from scheduler.queue.policy import live_policy
+
+    folder = None
+    try:
+        folder = _orders(orders)
+    except SlurmRefused:
+        raise
+    except InvalidInput:  # a Slurm where nothing of ours is, or was
+        pass
+    show_live(SlurmSource(folder, live_policy(policy)), bind=bind, host_names=host_name)
+
+
 def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:
-    """Return a look at the live Slurm, its orders, and what a daemon would decide now."""
+    """Return a look at the live Slurm, its orders, and what its daemon decides now, or one would."""
     from scheduler.placement.types import Limits
     from scheduler.queue.policy import live_policy
     from slurm.decide import decide
     from slurm.live import Eyes
-    from slurm.serve import read_orders
+    from slurm.serve import read_orders, served
 
-    files = read_orders(_orders(orders))
+    folder = _orders(orders)
+    files, policy = read_orders(folder), live_policy(served(folder) or POLICY)
     live = Eyes().look()
-    return live, files, decide(live, files, policy=live_policy("priority-backfill"), limits=Limits(seconds=10.0))
+    return live, files, decide(live, files, policy=policy, limits=Limits(seconds=10.0))
 
 
 @command.command("queue", cls=JsonCommand, document=f"{ANSWERS}:SlurmQueueDocument", epilog=QUEUE_EXAMPLES)
@@ -362,6 +397,7 @@ class Submission:
 
     words: tuple[str, ...]  # as they are given to sbatch
     options: Mapping[str, str]  # those that are read here too, of the words, the script or the environment
+    script: int  # which of the words it is; those before are options
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Submission:
@@ -405,7 +441,7 @@ class Submission:
         for name in filter(options.__contains__, REFUSED):
             problem, fix = REFUSED[name]
             raise InvalidInput(problem, where=f"--{name}", fix=fix)
-        return cls((*kept, *rest), options)
+        return cls((*kept, *rest), options, len(kept))
 
     @property
     def trial(self) -> bool:
@@ -480,7 +516,9 @@ def _sbatch(wish: Submission, nodes: int, own: Sequence[str]) -> tuple[int, str]
     if wish.options.get("nodes", str(nodes)) != str(nodes):
         fix = f"leave --nodes out, or say --nodes={nodes}"
         raise InvalidInput("the nodes are chosen here, as the grid needs them", where="--nodes", fix=fix)
-    code, printed = submit_words([*own, f"--nodes={nodes}", "--parsable", *wish.words], without=(WAIT,))
+    # after those of the user: of two that are alike sbatch takes the last
+    options = [*wish.words[: wish.script], *own, f"--nodes={nodes}", "--parsable"]
+    code, printed = submit_words([*options, *wish.words[wish.script :]], without=(WAIT,))
     number, _, cluster = printed.strip().partition(";")
     if not number.isdecimal():
         click.echo(printed, nl=False)

@@ -27,8 +27,7 @@ INTERRUPTED, TERMINATED = 130, 143
 GRACE = 1.0  # Seconds that Python code gets to clean up
 AGAIN = 0.05  # Seconds after which solvers are stopped again, as one may have been about to start
 
-_searches: list[threading.Event] = []
-"""Of each search that runs, set once it is asked to end: of the innermost last."""
+_searches: list[threading.Event] = []  # Of each search that runs, set once it is asked to end: of the innermost last
 
 
 def watch_for_interrupts() -> None:

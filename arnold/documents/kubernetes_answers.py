@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from arnold.console.output import ErrorDetails, plain, print_rows, print_sentences
+from arnold.console.output import Console, ErrorDetails, plain, print_rows, print_sentences
 from arnold.documents.store_answers import RecordDocument
 from extender.gangs.types import GangKey
 from extender.node_flags import FlagChange, FlaggedNode
@@ -25,9 +25,6 @@ from scheduler.outcome import proof_in_words
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag, in_words
 from topology.load import LoadedTopology
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -500,15 +497,47 @@ class WatchedGang(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class IncidentLink(JsonRecord):
+    """One link of a chain of evidence."""
+
+    at: AwareTime
+    """When it was seen or done."""
+    did: str
+    """StandsStill, Named, Advised, Evicted, Withheld, Moved, Resumed or Gone."""
+    why: str
+    """What was seen, done or left undone, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingGang(JsonRecord):
+    """A gang that stands still, or did, and everything that followed."""
+
+    namespace: str
+    """Namespace of the gang."""
+    gang: str
+    """Name of the gang."""
+    since: AwareTime
+    """When it stood still."""
+    nodes: tuple[str, ...]
+    """Nodes that hold it up; empty = that cannot be told."""
+    ranks: tuple[int, ...]
+    """The first rank that was on each."""
+    steps: tuple[IncidentLink, ...]
+    """What was seen, done, and came of it, in order."""
+
+
+@dataclass(frozen=True, slots=True)
 class GangsWatchedDocument(JsonRecord):
-    """One line of what ``arnold watch --json`` prints: one round."""
+    """One line of what ``arnold watch --json`` prints: one round, or one look at gangs that stand still."""
 
     at: AwareTime
     """When the round began."""
     gangs: tuple[WatchedGang, ...]
-    """All bound gangs with nodes that are watched, by namespace and name."""
+    """All bound gangs whose nodes were compared, by namespace and name."""
+    stalls: tuple[StandingGang, ...]
+    """Gangs that stand still, or did, of which something is new."""
     recorded: RecordDocument | None
-    """What was written to --store; null = the round ended before."""
+    """What was written to --store; null = nothing could be judged."""
     changes: tuple[FlagChange, ...]
     """Nodes whose annotations were changed, by name."""
     strangers: tuple[str, ...]
@@ -520,8 +549,9 @@ class GangsWatchedDocument(JsonRecord):
     def line(self) -> str:
         """The round on one line, for a person."""
         judged = sum(gang.judged for gang in self.gangs)
-        words = [f"{judged} of {plural(len(self.gangs), 'gang')} compared"]
+        words = [f"{judged} of {plural(len(self.gangs), 'gang')} compared"] if self.gangs or not self.stalls else []
         words += [f"{gang.namespace}/{gang.gang}: {gang.verdict}" for gang in self.gangs if not gang.judged][:3]
+        words += [f"{it.namespace}/{it.gang} {it.steps[-1].did}: {it.steps[-1].why}" for it in self.stalls]
         words += [f"{change.node} {change.done}: {change.slowdown or 'no flag'}" for change in self.changes]
         if self.error is not None:
             words.append(f"cannot go on: {self.error.where}: {self.error.message}")

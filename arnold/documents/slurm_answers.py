@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from arnold.console.output import plain, print_rows, print_sentences
+from arnold.console.output import Console, plain, print_rows, print_sentences
 from ground.quantities import decimal
 from ground.records import Count, JsonRecord
 from slurm.checks import SlurmCheck
 from slurm.decide import Orders, SlurmDecision
 from slurm.live import LiveSlurm, SlurmJob
 from slurm.request import asked_in
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-_WORTH = re.compile(r"DP spread (\d+), PP spread (\d+), objective ([\d.]+), (\w+)")
+from topology.node_names import fold_hostlist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,17 +97,18 @@ def job_document(job: SlurmJob, live: LiveSlurm, orders: Orders, decision: Slurm
 
 def _summary(job: SlurmJob, live: LiveSlurm, orders: Orders, decision: SlurmDecision) -> dict[str, Any]:
     asked, order = asked_in(job.comment), orders.get(job.number)
-    worth = None if asked is None else _WORTH.search(asked.worth)
+    dp, pp, objective, proof = (asked and asked.told) or (None, None, None, None)
     nodes = live.nodes_of(job)
     reason = decision.reasons.get(job.number, job.reason if job.pending and job.reason != "None" else "")
     plan = decision.states.get(job.number)
+    planned = fold_hostlist(order) if order and plan == "planned" and job.number not in decision.plans else ""
     if job.number in decision.plans:
         plan, reason = "asked", f"about to be planned: {decision.plans[job.number].verdict}"
     return {
         "job": job.number, "partition": job.partition, "name": job.name, "user": job.owner, "state": job.state,
-        "nodes": job.count, "nodelist": job.nodes or job.required, "grid": None if asked is None else asked.grid,
-        "plan": plan, "dp_spread": int(worth[1]) if worth else None, "pp_spread": int(worth[2]) if worth else None,
-        "objective": float(worth[3]) if worth else None, "proof": worth[4] if worth else None,
+        "nodes": job.count, "nodelist": job.nodes or job.required or planned,
+        "grid": None if asked is None else asked.grid, "plan": plan,
+        "dp_spread": dp, "pp_spread": pp, "objective": objective, "proof": proof,
         "in_order": None if order is None or not nodes else sorted(order) == sorted(nodes), "reason": reason,
     }  # fmt: skip
 

@@ -11,3 +11,8 @@ function onMode(choose) {
     button.addEventListener("click", () => choose(button.dataset.mode));
   });
 }
+
+// A colour of its own for each of many things that are numbered: neighbours lie far apart in hue.
+function hue(number) {
+  return `oklch(${[0.62, 0.74, 0.52][number % 3]} 0.13 ${((number * 137.508) % 360).toFixed(1)})`;
+}

@@ -139,6 +139,7 @@ def cluster_map(past: RunHistory) -> ClusterMap:
         ["idle"],
         title="The cluster over time",
         note=lambda shape: f"{len(shape.nodes):,}",
+        counted=False,
     )
     return ClusterMap(drawing, len(over_time.jobs), nodes, _instants(past, plan, over_time))
 

@@ -17,10 +17,6 @@ async function unpackJson(text) {
   return JSON.parse(new TextDecoder().decode(await unpack(text)));
 }
 
-function hue(job) {
-  return `oklch(${[0.62, 0.74, 0.52][job % 3]} 0.13 ${((job * 137.508) % 360).toFixed(1)})`;
-}
-
 function paint(square, job, share) {
   square.classList.toggle("away", share === 255);
   square.classList.toggle("busy", share === 254);

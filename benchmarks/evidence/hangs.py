@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -37,17 +36,17 @@ class HungCase(NamedTuple):
     dumps: list[Source]
 
 
-def table(options: argparse.Namespace) -> str:
+def table(*, seeds: int, torch: str, runs: Path, public: bool) -> str:
     """Who is named, by Arnold, by two rules, and by PyTorch's fr_trace where an interpreter has it."""
-    parts = [("Made here", list(made(options.seeds)))]
-    if options.torch:
-        parts.append(("PyTorch with gloo, 4 processes", list(run_here(options.torch, Path(options.runs)))))
-    if options.public:
+    parts = [("Made here", list(made(seeds)))]
+    if torch:
+        parts.append(("PyTorch with gloo, 4 processes", list(run_here(torch, runs))))
+    if public:
         parts.append(("Published by NVIDIA: Megatron, NCCL, 16 GPUs", list(published())))
     tools: dict[str, Callable[[Sequence[HungCase]], list[set[int]]]] = {"Arnold": named_by_arnold}
     tools["two rules"] = lambda cases: [two_rules(case.dumps) for case in cases]
-    if options.torch:
-        tools["fr_trace"] = lambda cases: fr_trace(options.torch, [case.dumps for case in cases])
+    if torch:
+        tools["fr_trace"] = lambda cases: fr_trace(torch, [case.dumps for case in cases])
     sections = []
     for title, cases in parts:
         lines: list[list[str]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from statistics import mean
 
@@ -29,7 +28,7 @@ ROUNDS = {0: 3, 1: 3, 2: 5}  # Faults -> most rounds
 RUNS = 10  # For each seed of the options
 
 
-def table(options: argparse.Namespace) -> str:
+def table(*, seeds: int, **_: object) -> str:
     """Faults of 1.2 to 4 times at 3 % noise, rounds planned one by one from what was measured before."""
     sections = []
     for title, shape in SHAPES.items():
@@ -37,7 +36,7 @@ def table(options: argparse.Namespace) -> str:
         lines, took = [], {}
         for kinds in KINDS:
             name = " and ".join(kinds) or "none"
-            found = list(searches(cluster, kinds, options.seeds * RUNS))
+            found = list(searches(cluster, kinds, seeds * RUNS))
             took[name] = mean(rounds for rounds, _ in found)
             lines += list(rows("Arnold", (Naming(name, right, named) for _, (right, named) in found)))
         lines = [[*line, f"{took[line[0]]:.1f}"] for line in lines]

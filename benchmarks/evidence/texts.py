@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,10 +32,10 @@ PUBLISHED: dict[str, tuple[Who, ...]] = {
 """Public texts, and who is right by their folders' pages; of one pair either of two."""
 
 
-def table(options: argparse.Namespace) -> str:
+def table(*, public: bool, **_: object) -> str:
     """Who is named, by the form of the text; of texts that convict nobody nobody may be."""
     parts = [("Written after what the tools print", list(made()))]
-    if options.public:
+    if public:
         parts.append(("Published", list(published())))
     sections = [
         section(title, markdown(["form", "tool", *HEADER], list(rows("Arnold", namings)))) for title, namings in parts

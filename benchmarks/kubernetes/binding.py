@@ -47,24 +47,17 @@ SAMPLES = {"kube-scheduler alone, every node": 100, "kube-scheduler alone, its d
 EVERY_NODE, SAMPLING = SAMPLES
 PATCHES, BARE = "release patches alone", "release patches and bindings alone"
 ARNOLD = "Arnold: plan, release, verify, bind"
-ALONE = "alone"
-"""Name of the scheduler that runs alone."""
-PROGRAMS = ("API server", "etcd", "scheduler", "extender", "client")
-"""The client is what sends bare requests."""
+ALONE = "alone"  # Name of the scheduler that runs alone
+PROGRAMS = ("API server", "etcd", "scheduler", "extender", "client")  # The client is what sends bare requests
 
 
 @dataclass(frozen=True, slots=True)
 class BindingRun:
-    """One gang on its nodes, once, in one of the ways.
+    """One gang on its nodes, once, in one of the ways."""
 
-    :param rate: pods a second.
-    :param first: seconds from the last create to the first binding.
-    :param spent: program -> milliseconds of processor time a pod.
-    """
-
-    rate: float
-    first: float
-    spent: Mapping[str, float]
+    rate: float  # Pods a second
+    first: float  # Seconds from the last create to the first binding
+    spent: Mapping[str, float]  # Program -> milliseconds of processor time a pod
 
     @property
     def own(self) -> float:
@@ -123,7 +116,7 @@ def report(found: BindingRuns) -> str:
         table(["", "pods/s, median", "least", "most", *(f"{name} ms" for name in PROGRAMS), "all ms"], rows),
         f"{len(found.runs[ARNOLD])} rounds in turn; milliseconds of processor time a pod, medians. Arnold's first "
         f"pod is on its node {first:.2f} s after the last create; that is recognising, solving, writing the plan.",
-        promises(_promises(found)),
+        promises(*_promises(found)),
     )
 
 
@@ -136,18 +129,18 @@ def _promises(found: BindingRuns) -> list[Promise]:
     rate, bare = ratio(lambda run: run.rate, faster), ratio(lambda run: run.rate, BARE)
     own, all_ = ratio(lambda run: run.own, cheaper), ratio(lambda run: run.all, cheaper)
     return [
-        Promise(
+        (
             f"at least {AGAINST_SCHEDULER:g} times the pods a second of kube-scheduler alone",
             f"{rate:.2f} times the faster, {ratio(lambda run: run.rate, EVERY_NODE):.2f} times that of every node",
             rate >= AGAINST_SCHEDULER,
         ),
-        Promise(f"at least {AGAINST_BARE:g} times the bare requests", f"{bare:.2f} times", bare >= AGAINST_BARE),
-        Promise(
+        (f"at least {AGAINST_BARE:g} times the bare requests", f"{bare:.2f} times", bare >= AGAINST_BARE),
+        (
             f"processor time of scheduler and extender: at most {OWN_TIME:g} of kube-scheduler's alone",
             f"{own:.2f} of the cheaper, {ratio(lambda run: run.own, EVERY_NODE):.2f} of that of every node",
             own <= OWN_TIME,
         ),
-        Promise(
+        (
             f"of all programs: at most {ALL_TIME:g} of those with kube-scheduler alone",
             f"{all_:.2f} of the cheaper, {ratio(lambda run: run.all, EVERY_NODE):.2f} of that of every node",
             all_ <= ALL_TIME,

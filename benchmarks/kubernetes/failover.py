@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from benchmarks.kubernetes.stage import clear, new_namespace, say, warm_arnold
-from benchmarks.report import Promise, promises, section
+from benchmarks.report import promises, section
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import HOLDING, plan_in
 from tests.e2e.harness.pods import gang
@@ -53,5 +53,5 @@ def report(found: Failovers) -> str:
     return section(
         f"Fail-over on {found.nodes:,} nodes: from the leader's SIGKILL to the second replica's plan",
         f"{len(found.seconds)} kills: {each} s.",
-        promises([Promise(f"within {SECONDS:g} s", f"{slowest:.1f} s", slowest <= SECONDS)]),
+        promises((f"within {SECONDS:g} s", f"{slowest:.1f} s", slowest <= SECONDS)),
     )

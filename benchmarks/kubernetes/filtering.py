@@ -24,12 +24,10 @@ NOMINATED_MS = 0.7
 NAMES_MS = 2.0
 FULL_MS = 30.0
 FULL_NODES = 1_000
-NODE_BYTES = 7_000
-"""A real node lists its images and conditions."""
+NODE_BYTES = 7_000  # A real node lists its images and conditions
 NOMINATED_RATE = 2_000.0
 CONNECTIONS = 16
-PODS = 64
-"""Different pods that are asked about in turn."""
+PODS = 64  # Different pods that are asked about in turn
 
 NOMINATED = "nominated pod: 1 name"
 LISTED = "gang pod without a nomination: all names"
@@ -39,18 +37,14 @@ FULL = f"gang pod, {FULL_NODES:,} whole nodes of {NODE_BYTES // 1000} kB"
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """What was measured.
-
-    :param seconds: kind of question -> time of each answer, from the first byte sent to the last received.
-    :param bytes_: kind of question -> length of a question and of its answer.
-    :param rate: answers a second about nominated pods over all connections at once.
-    """
+    """What was measured."""
 
     nodes: int
     gang: int
+    # Kind of question -> time of each answer, from the first byte sent to the last received
     seconds: Mapping[str, Sequence[float]]
-    bytes_: Mapping[str, tuple[int, int]]
-    rate: float
+    bytes_: Mapping[str, tuple[int, int]]  # Kind of question -> length of a question and of its answer
+    rate: float  # Answers a second about nominated pods over all connections at once
 
     def p99(self, kind: str) -> float:
         """Milliseconds that 99 of 100 answers take at the most."""
@@ -108,22 +102,20 @@ def report(found: Latencies) -> str:
         f"Filter, mutual TLS, one request at a time; {found.nodes:,} nodes, a gang of {found.gang:,} on its nodes",
         table(["question", "asked", "kB sent", "kB received", "p50 ms", "p99 ms", "slowest ms"], rows),
         promises(
-            [
-                _at_most(f"p99 at most {NAMES_MS:g} ms for {found.nodes:,} names", names, NAMES_MS),
-                _at_most(f"p99 at most {NOMINATED_MS:g} ms for a nominated pod", found.p99(NOMINATED), NOMINATED_MS),
-                _at_most(f"{FULL_NODES:,} whole nodes: p99 at most {FULL_MS:g} ms", found.p99(FULL), FULL_MS),
-                Promise(
-                    f"{CONNECTIONS} connections: at least {NOMINATED_RATE:,.0f} nominated answers/s",
-                    f"{found.rate:,.0f}/s",
-                    found.rate >= NOMINATED_RATE,
-                ),
-            ]
+            _at_most(f"p99 at most {NAMES_MS:g} ms for {found.nodes:,} names", names, NAMES_MS),
+            _at_most(f"p99 at most {NOMINATED_MS:g} ms for a nominated pod", found.p99(NOMINATED), NOMINATED_MS),
+            _at_most(f"{FULL_NODES:,} whole nodes: p99 at most {FULL_MS:g} ms", found.p99(FULL), FULL_MS),
+            (
+                f"{CONNECTIONS} connections: at least {NOMINATED_RATE:,.0f} nominated answers/s",
+                f"{found.rate:,.0f}/s",
+                found.rate >= NOMINATED_RATE,
+            ),
         ),
     )
 
 
 def _at_most(wanted: str, measured: float, limit: float) -> Promise:
-    return Promise(wanted, f"{measured:.2f} ms", measured <= limit)
+    return (wanted, f"{measured:.2f} ms", measured <= limit)
 
 
 def _questions(plane: ControlPlane, space: str) -> dict[str, list[Object]]:

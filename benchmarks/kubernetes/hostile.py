@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.kubernetes.stage import Bindings, clear, client_context, new_namespace, say, warm_arnold
 from benchmarks.kubernetes.wire import Door, OneByOne
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from tests.e2e.harness.arnold import Arnold
 from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.plane import ControlPlane
@@ -28,38 +28,27 @@ from tests.extender.service.hostile_requests import hostile_requests, request, s
 from topology.cluster import Cluster
 
 SIZE = 96
-NODES = 20
-"""Named in an honest question; what is mutated must be short, or most of it is names."""
+NODES = 20  # Named in an honest question; what is mutated must be short, or most of it is names
 AT_ONCE = 24
-SLOW = 16
-"""Clients that send a byte a second."""
+SLOW = 16  # Clients that send a byte a second
 LONG, LONG_BYTES = 8, 60_000_000
 PATIENCE = 2.0
-PERIOD = 0.02
-"""Seconds between two honest questions."""
+PERIOD = 0.02  # Seconds between two honest questions
 MEGABYTES = 600.0
-TELL = 2_000
-"""Requests between two words on how it goes."""
+TELL = 2_000  # Requests between two words on how it goes
 
 
 @dataclass(frozen=True, slots=True)
 class Siege:
-    """What was measured.
-
-    :param statuses: how often each status came.
-    :param long: statuses of the longest bodies.
-    :param honest: seconds of each answer to the honest client.
-    :param wrong: answers to it that were wrong, or none.
-    :param memory: bytes before, at the most, and in the end.
-    """
+    """What was measured."""
 
     requests: int
     seconds: float
-    statuses: Mapping[int, int]
-    long: Mapping[int, int]
-    honest: Sequence[float]
-    wrong: int
-    memory: tuple[int, int, int]
+    statuses: Mapping[int, int]  # How often each status came
+    long: Mapping[int, int]  # Statuses of the longest bodies
+    honest: Sequence[float]  # Seconds of each answer to the honest client
+    wrong: int  # Answers to it that were wrong, or none
+    memory: tuple[int, int, int]  # Bytes before, at the most, and in the end
     tracebacks: int
 
 
@@ -111,16 +100,14 @@ def report(siege: Siege) -> str:
             [(f"{len(siege.honest):,}", siege.wrong, f"{p50:.1f}", f"{p99:.1f}", f"{slowest:.0f}")],
         ),
         promises(
-            [
-                Promise("no answer 500", str(faults), not faults),
-                Promise("no traceback in the log", str(siege.tracebacks), not siege.tracebacks),
-                Promise("no wrong answer to the honest client", str(siege.wrong), not siege.wrong),
-                Promise(
-                    f"memory below {MEGABYTES:g} MB",
-                    f"{before:.0f} MB before, {most:.0f} at the most, {after:.0f} in the end",
-                    most < MEGABYTES,
-                ),
-            ]
+            ("no answer 500", str(faults), not faults),
+            ("no traceback in the log", str(siege.tracebacks), not siege.tracebacks),
+            ("no wrong answer to the honest client", str(siege.wrong), not siege.wrong),
+            (
+                f"memory below {MEGABYTES:g} MB",
+                f"{before:.0f} MB before, {most:.0f} at the most, {after:.0f} in the end",
+                most < MEGABYTES,
+            ),
         ),
     )
 

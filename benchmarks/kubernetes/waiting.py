@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.kubernetes.stage import Watch, gangs_of, new_namespace, say, warm_arnold
-from benchmarks.report import Promise, promises, section, table
+from benchmarks.report import promises, section, table
 from tests.e2e.harness.arnold import Arnold
 from tests.e2e.harness.client import JSON, Object
 from tests.e2e.harness.plane import ControlPlane
@@ -24,47 +24,35 @@ from tests.e2e.harness.plans import HOLDING
 from tests.e2e.harness.waiting import wait_until
 from topology.cluster import Cluster
 
-WAITING = 10_000
-"""Pods."""
+WAITING = 10_000  # Pods
 STAGES = (1, 2, 4, 5, 10)
 MEGABYTES = 600.0
 GROWTH = 0.05
 PLAN_SECONDS = 2.0
-PATIENCE = 10.0
-"""Seconds that the last gangs have to be planned."""
+PATIENCE = 10.0  # Seconds that the last gangs have to be planned
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """How gangs come and go.
+    """How gangs come and go."""
 
-    :param size: pods of each gang.
-    :param period: seconds between two departures.
-    """
-
-    size: int
-    period: float
+    size: int  # Pods of each gang
+    period: float  # Seconds between two departures
     minutes: float
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What was measured.
-
-    :param gangs: that wait, all the time.
-    :param memory: bytes that the extender holds, once a second.
-    :param latencies: seconds from the deletion of a gang's pods to the plan of the next gang.
-    :param solved: answers of the solver, and their seconds altogether.
-    """
+    """What was measured."""
 
     traffic: Traffic
     nodes: int
-    gangs: int
+    gangs: int  # That wait, all the time
     running: int
-    memory: Sequence[int]
-    latencies: Sequence[float]
+    memory: Sequence[int]  # Bytes that the extender holds, once a second
+    latencies: Sequence[float]  # Seconds from the deletion of a gang's pods to the plan of the next gang
     unserved: int
-    solved: tuple[int, float]
+    solved: tuple[int, float]  # Answers of the solver, and their seconds altogether
 
     @property
     def growth(self) -> float:
@@ -129,20 +117,18 @@ def report(queue: Queue) -> str:
             ],
         ),
         promises(
-            [
-                Promise(f"memory below {MEGABYTES:g} MB", f"{most:.0f} MB", most < MEGABYTES),
-                Promise(
-                    f"flat: at most {GROWTH:.0%} more in the last fifth of the time than in the second",
-                    f"{queue.growth:+.1%} in {traffic.minutes:g} minutes",
-                    queue.growth <= GROWTH,
-                ),
-                Promise(
-                    f"plan latency: p99 below {PLAN_SECONDS:g} s",
-                    f"p50 {p50:.2f} s, p99 {p99:.2f} s of {len(queue.latencies)}"
-                    + (f", {queue.unserved} not in time for the next" if queue.unserved else ""),
-                    p99 < PLAN_SECONDS and not queue.unserved,
-                ),
-            ]
+            (f"memory below {MEGABYTES:g} MB", f"{most:.0f} MB", most < MEGABYTES),
+            (
+                f"flat: at most {GROWTH:.0%} more in the last fifth of the time than in the second",
+                f"{queue.growth:+.1%} in {traffic.minutes:g} minutes",
+                queue.growth <= GROWTH,
+            ),
+            (
+                f"plan latency: p99 below {PLAN_SECONDS:g} s",
+                f"p50 {p50:.2f} s, p99 {p99:.2f} s of {len(queue.latencies)}"
+                + (f", {queue.unserved} not in time for the next" if queue.unserved else ""),
+                p99 < PLAN_SECONDS and not queue.unserved,
+            ),
         ),
     )
 

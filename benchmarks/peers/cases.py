@@ -11,19 +11,15 @@ from benchmarks.peers.faults import KINDS, Fault, draw_fault, inject
 from benchmarks.peers.streams import healthy_job, recording
 from health.peers.streams import MetricRecording
 
-SIZES_OF_JOBS = (4, 8, 16, 32, 64, 128)
-"""Machines of a job; the paper's faults are from 4 to 1,500."""
+SIZES_OF_JOBS = (4, 8, 16, 32, 64, 128)  # Machines of a job; the paper's faults are from 4 to 1,500
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A recording and what is wrong in it.
-
-    :param fault: ``None`` = nothing is.
-    """
+    """A recording and what is wrong in it."""
 
     recording: MetricRecording
-    fault: Fault | None
+    fault: Fault | None  # `None` = nothing is
 
 
 def cases(count: int, seed: int, *, healthy: bool) -> Iterator[Case]:

@@ -13,19 +13,15 @@ from health.peers.comparison import ComparisonSettings, detect
 from health.peers.streams import MetricRecording
 from health.peers.verdict import Stretch
 
-Detector = Callable[[MetricRecording], Stretch | None]
-"""From a recording to the first alert."""
+Detector = Callable[[MetricRecording], Stretch | None]  # From a recording to the first alert
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a case.
-
-    :param alert: the first alert; ``None`` = none.
-    """
+    """What came of a case."""
 
     fault: Fault | None
-    alert: Stretch | None
+    alert: Stretch | None  # The first alert; `None` = none
 
     @property
     def right(self) -> bool:
@@ -76,23 +72,15 @@ def judge(given: Iterable[Case], detectors: Mapping[str, Detector]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Figures over many cases.
+    """Figures over many cases."""
 
-    :param precision: right alerts among all alerts, those on healthy recordings counted.
-    :param recall: faults that were found.
-    :param detectable: faults that are seen alone, in a metric, for longer than the continuity.
-    :param detectable_recall: those of them that were found.
-    :param false: alerts on healthy recordings.
-    :param seconds: from the beginning of the fault to the alert, median over those found.
-    """
-
-    precision: float
-    recall: float
-    detectable: int
-    detectable_recall: float
+    precision: float  # Right alerts among all alerts, those on healthy recordings counted
+    recall: float  # Faults that were found
+    detectable: int  # Faults that are seen alone, in a metric, for longer than the continuity
+    detectable_recall: float  # Those of them that were found
     f1: float
-    false: int
-    seconds: float
+    false: int  # Alerts on healthy recordings
+    seconds: float  # From the beginning of the fault to the alert, median over those found
 
 
 def quality(results: Sequence[Result], continuity: float = ComparisonSettings().continuity) -> Quality:

@@ -26,30 +26,21 @@ ENGINE, TENSOR, NVLINK, PFC = (
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a fault does to one metric of its machine.
+    """What a fault does to one metric of its machine."""
 
-    :param factor: what the metric is multiplied by at full size.
-    :param chance: how often this metric shows the fault at all.
-    """
-
-    factor: float
-    chance: float
+    factor: float  # What the metric is multiplied by at full size
+    chance: float  # How often this metric shows the fault at all
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of fault.
-
-    :param share: of all faults, percent.
-    :param group: chance that the machine's group shows the same, at half the size, from half a minute later.
-    :param unseen: chance that the machine's metrics stop arriving.
-    """
+    """A kind of fault."""
 
     name: str
-    share: float
+    share: float  # Of all faults, percent
     effects: Mapping[str, Effect]
-    group: float = 0.0
-    unseen: float = 0.0
+    group: float = 0.0  # Chance that the machine's group shows the same, at half the size, from half a minute later
+    unseen: float = 0.0  # Chance that the machine's metrics stop arriving
 
 
 _STOPPED = {
@@ -84,8 +75,7 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
-SIZES: Mapping[str, float] = {"slight": 0.35, "middling": 0.65, "full": 1.0}
-"""How much of its effect a fault has."""
+SIZES: Mapping[str, float] = {"slight": 0.35, "middling": 0.65, "full": 1.0}  # How much of its effect a fault has
 
 DURATIONS: Mapping[str, float] = {"3 min": 180.0, "5 min": 300.0, "8 min": 480.0, "to the end": np.inf}
 """How long it shows before the whole job stops and all machines look alike again."""
@@ -93,20 +83,14 @@ DURATIONS: Mapping[str, float] = {"3 min": 180.0, "5 min": 300.0, "8 min": 480.0
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault in a recording.
-
-    :param onset: second at which it begins.
-    :param size: a name of :data:`SIZES`.
-    :param duration: a name of :data:`DURATIONS`.
-    :param alone: a metric shows it, on this machine alone, and the machine goes on sending.
-    """
+    """A fault in a recording."""
 
     kind: str
     machine: str
-    onset: int
-    size: str
-    duration: str
-    alone: bool = False
+    onset: int  # Second at which it begins
+    size: str  # A name of :data:`SIZES`
+    duration: str  # A name of :data:`DURATIONS`
+    alone: bool = False  # A metric shows it, on this machine alone, and the machine goes on sending
 
     def detectable(self, continuity: float) -> bool:
         """Whether machines compared for so many seconds can show it: it is seen alone, and lasts longer than that."""

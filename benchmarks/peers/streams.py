@@ -17,33 +17,22 @@ import numpy as np
 from health.peers.streams import FloatArray, MetricRecording, Samples
 from topology.cluster import BoolArray
 
-SECONDS = 900
-"""Length of a recording: Minder is called on 15 minutes of data."""
+SECONDS = 900  # Length of a recording: Minder is called on 15 minutes of data
 
-MISSING = 0.01
-"""Share of samples that never arrive."""
+MISSING = 0.01  # Share of samples that never arrive
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a metric runs on a healthy machine.
+    """How a metric runs on a healthy machine."""
 
-    :param busy: value in the busy part of a training step.
-    :param calm: value in the communicating part.
-    :param idle: value of a machine without work.
-    :param noise: standard deviation of its noise, as a share of ``busy``.
-    :param gain: the same for what machines differ by for good.
-    :param top: largest value there is.
-    :param decimals: of a sample.
-    """
-
-    busy: float
-    calm: float
-    idle: float
-    noise: float
-    gain: float
-    top: float = np.inf
-    decimals: int = 0
+    busy: float  # Value in the busy part of a training step
+    calm: float  # Value in the communicating part
+    idle: float  # Value of a machine without work
+    noise: float  # Standard deviation of its noise, as a share of `busy`
+    gain: float  # The same for what machines differ by for good
+    top: float = np.inf  # Largest value there is
+    decimals: int = 0  # Of a sample
 
 
 SHAPES: Mapping[str, Shape] = {
@@ -60,14 +49,10 @@ SHAPES: Mapping[str, Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A healthy job: what its machines' metrics are before anything happens to them.
+    """A healthy job: what its machines' metrics are before anything happens to them."""
 
-    :param values: metric -> (machines, seconds), unrounded.
-    :param calm: share of each second that is communication, (machines, seconds).
-    """
-
-    values: Mapping[str, FloatArray]
-    calm: FloatArray
+    values: Mapping[str, FloatArray]  # Metric -> (machines, seconds), unrounded
+    calm: FloatArray  # Share of each second that is communication, (machines, seconds)
     machines: tuple[str, ...]
 
 

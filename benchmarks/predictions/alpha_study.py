@@ -16,8 +16,7 @@ from simulator.cost.calibration import PUBLISHED
 from topology.generate import fragment, minipods
 
 ALPHAS = (0.0, 0.3, 0.5, 1.0)
-SHAPES = ((16, 4), (32, 4), (16, 8), (30, 8))
-"""Rows and columns of the jobs."""
+SHAPES = ((16, 4), (32, 4), (16, 8), (30, 8))  # Rows and columns of the jobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,22 +60,17 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run to predict.
-
-    :param setup: what is assumed, in a sentence.
-    :param baseline: the placement to compare with, in words.
-    :param published: gain in throughput that was measured (arXiv 2509.15940, sections 4 and 7); ``None`` = none is.
-    :param any_pair: any one of the pairs may have been what ran; else they are a sample, of which the mean counts.
-    :param production: a run of the evaluation, of which nothing is in any calibration.
-    """
+    """One run to predict."""
 
     name: str
-    setup: str
-    baseline: str
+    setup: str  # What is assumed, in a sentence
+    baseline: str  # The placement to compare with, in words
+    # Gain in throughput that was measured (arXiv 2509.15940, sections 4 and 7); `None` = none is
     published: float | None
     pairs: tuple[Pair, ...]
+    # Any one of the pairs may have been what ran; else they are a sample, of which the mean counts
     any_pair: bool = False
-    production: bool = True
+    production: bool = True  # A run of the evaluation, of which nothing is in any calibration
 
 
 def cases(seconds: float) -> Iterator[Case]:

@@ -22,17 +22,13 @@ from simulator.throughputs import GAVEL_GPUS, GAVEL_SPEEDS
 
 @dataclass(frozen=True, slots=True)
 class PublishedRun:
-    """A run on nodes of eight GPUs, each with a port of its own.
-
-    :param chunks: of layers in a stage, as published or, where it is not, one layer each.
-    :param port: bytes a second between a GPU and the network.
-    """
+    """A run on nodes of eight GPUs, each with a port of its own."""
 
     model: Model
     parallelism: Parallelism
     microbatches: int
-    chunks: int
-    port: float = 50e9
+    chunks: int  # Of layers in a stage, as published or, where it is not, one layer each
+    port: float = 50e9  # Bytes a second between a GPU and the network
 
     def seconds(self, calibration: Calibration = PUBLISHED, *, chunks: int | None = None) -> float:
         """Step time by the formula, nothing but compute, transfers and reduction in it."""
@@ -58,14 +54,12 @@ def _gpt(hidden: int, layers: int, gpu: str, *, micro_batch: int = 1) -> Model:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """The same training on more GPUs.
-
-    :param published: throughput of a GPU on many relative to few: the ratio of utilizations, in whole percent.
-    """
+    """The same training on more GPUs."""
 
     name: str
     few: PublishedRun
     many: PublishedRun
+    # Throughput of a GPU on many relative to few: the ratio of utilizations, in whole percent
     published: tuple[int, int]
 
     def ratio(self, *, own_chunks: bool) -> float:
@@ -111,8 +105,7 @@ SCATTERED = PublishedRun(_gpt(12_288, 96, "A100"), Parallelism(tp=8, pp=12), mic
 to 11 % faster with the interleaved schedule (Narayanan et al., SC'21, section 5.7; chunks ours)."""
 
 
-CHUNKS = (1, 2, 4, 8)
-"""Of eight layers of a stage."""
+CHUNKS = (1, 2, 4, 8)  # Of eight layers of a stage
 
 
 def scatter_gain(chunks: int) -> float:

@@ -10,8 +10,7 @@ from scheduler.job import Job
 from scheduler.objective import evaluate
 from topology.cluster import Cluster, IntArray
 
-Spreads = tuple[int, int]
-"""Largest number of minipods of a DP group (S) and of a PP group (R)."""
+Spreads = tuple[int, int]  # Largest number of minipods of a DP group (S) and of a PP group (R)
 
 
 def rectangles(cluster: Cluster, job: Job, level: str) -> dict[Spreads, IntArray]:

@@ -14,6 +14,13 @@ from ground.plugins import OWN, object_at
 from simulator.cost.calibration import Calibration
 from simulator.cost.step import COMM_MODELS, CommModel
 
+HEAD = """# Predictions
+
+Printed by `python -m benchmarks predictions > docs/how-it-works/predictions.md`.
+[simulation-cost.md](simulation-cost.md) has the models and what to make of these tables.
+"""
+"""Head of the page that ``predictions`` prints."""
+
 MODELS: Mapping[str, Callable[[Calibration], CommModel]] = {
     name: cast("Callable[[Calibration], CommModel]", object_at(target))
     for name, target in sorted(OWN[COMM_MODELS.group].items())
@@ -24,14 +31,10 @@ MODELS: Mapping[str, Callable[[Calibration], CommModel]] = {
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Gains of one run in one model.
+    """Gains of one run in one model."""
 
-    :param gains: reading -> mean gain in throughput over the pairs of placements.
-    :param low: the least, over readings and, where any pair may have been the one that ran, over pairs.
-    """
-
-    gains: Mapping[str, float]
-    low: float
+    gains: Mapping[str, float]  # Reading -> mean gain in throughput over the pairs of placements
+    low: float  # The least, over readings and, where any pair may have been the one that ran, over pairs
     high: float
 
     @property

@@ -22,16 +22,13 @@ from health.collectives.stalls import DOWN, P2P, RING, UP
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-DEPTH = 8
-"""Chunks in flight on a flow (NCCL_STEPS)."""
+DEPTH = 8  # Chunks in flight on a flow (NCCL_STEPS)
 
-LEAD = 4
-"""Chunks that a ring member sends before it has received any."""
+LEAD = 4  # Chunks that a ring member sends before it has received any
 
 CHUNK_BYTES = 1 << 20
 
-TINY = 1e-6
-"""What sums of fractions may be off by."""
+TINY = 1e-6  # What sums of fractions may be off by
 
 
 class Slot(NamedTuple):
@@ -99,13 +96,10 @@ def _tree(group: int, order: Sequence[int], channel: int, *, first: int) -> list
 
 @dataclass
 class Fabric:
-    """The state of all flows.
-
-    :param crossing: flows that leave a node; only they use the network.
-    """
+    """The state of all flows."""
 
     slots: Sequence[Slot]
-    crossing: Bools
+    crossing: Bools  # Flows that leave a node; only they use the network
     source: npt.NDArray[np.intp] = field(init=False)
     target: npt.NDArray[np.intp] = field(init=False)
     group: npt.NDArray[np.intp] = field(init=False)

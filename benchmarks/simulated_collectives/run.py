@@ -18,20 +18,15 @@ from health.collectives.recording import (
 )
 from health.collectives.stalls import P2P, RECEIVE
 
-TICK = 0.01
-"""Seconds of a step of time."""
+TICK = 0.01  # Seconds of a step of time
 
-SAMPLE_TICKS = 10
-"""Steps between two state lines: 100 ms."""
+SAMPLE_TICKS = 10  # Steps between two state lines: 100 ms
 
-EPOCH = 1_800_000_000.0
-"""Unix time of the start."""
+EPOCH = 1_800_000_000.0  # Unix time of the start
 
-GPU_RATE = 400.0
-"""Chunks a second that a GPU hands over."""
+GPU_RATE = 400.0  # Chunks a second that a GPU hands over
 
-NET_RATE = 200.0
-"""Chunks a second on a flow."""
+NET_RATE = 200.0  # Chunks a second on a flow
 
 OPS = ("compute", "forward", "backward", "AllReduce", "ReduceScatter", "AllGather")
 

@@ -27,18 +27,14 @@ the last looks exactly as a sender that is stuck.
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault.
-
-    :param rank: the rank that it hits.
-    :param time: seconds from the start of the run.  What happens at a launch happens at the next one: ``not-launched``
-        never launches again, ``crossed-order`` swaps two collectives of the next step.
-    :param factor: of the slow ones: by how much.
-    """
+    """One fault."""
 
     kind: FaultKind
-    rank: int
+    rank: int  # The rank that it hits
+    # Seconds from the start of the run. What happens at a launch happens at the next one: `not-launched` never
+    # launches again, `crossed-order` swaps two collectives of the next step.
     time: float
-    factor: float = 8.0
+    factor: float = 8.0  # Of the slow ones: by how much
 
 
 Algorithm = Literal["ring", "tree"]
@@ -46,24 +42,19 @@ Algorithm = Literal["ring", "tree"]
 
 @dataclass(frozen=True, slots=True)
 class BenchJob:
-    """Sizes and speeds.
-
-    :param rings: channels of a group; every second one runs against the order of the others, as rings over several
-        network cards do.
-    :param compute: seconds of a microbatch's forward pass; a backward pass takes twice that.
-    :param noise: spread of the compute times, relative.
-    :param gpus_per_node: ranks on a node; at least ``tp``, which never leaves it.
-    """
+    """Sizes and speeds."""
 
     dp: int = 4
     tp: int = 2
     pp: int = 2
     microbatches: int = 2
     algorithm: Algorithm = "ring"
+    # Channels of a group; every second one runs against the order of the others, as rings over several network
+    # cards do
     rings: int = 2
-    compute: float = 0.1
-    noise: float = 0.05
-    gpus_per_node: int = 2
+    compute: float = 0.1  # Seconds of a microbatch's forward pass; a backward pass takes twice that
+    noise: float = 0.05  # Spread of the compute times, relative
+    gpus_per_node: int = 2  # Ranks on a node; at least `tp`, which never leaves it
 
     @property
     def ranks(self) -> int:

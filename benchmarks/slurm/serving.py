@@ -19,7 +19,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
-from benchmarks.report import Promise, promises, section
+from benchmarks.report import promises, section
 from tests.real_slurm import Install, RealSlurm, real_slurm
 
 NODES, JOBS = 10_000, 1_000
@@ -41,11 +41,11 @@ def report(install: Install, *, seconds: float, rounds: int) -> str:
     waits = room(install, rounds)
     many, took = f"{JOBS:,} jobs wait, {NODES:,} nodes", f"median {median(waits):.1f} s, most {max(waits):.1f} s"
     lines = [
-        Promise(f"idle, {many}: below 1 % of a core", f"{100 * share:.2f} %", share < 0.01),
-        Promise("at most five calls a pass", f"{calls:.2g} a pass", calls <= 5),
-        Promise("planned within 2 s of room", took, max(waits) <= 2),
+        (f"idle, {many}: below 1 % of a core", f"{100 * share:.2f} %", share < 0.01),
+        ("at most five calls a pass", f"{calls:.2g} a pass", calls <= 5),
+        ("planned within 2 s of room", took, max(waits) <= 2),
     ]
-    return section(f"arnold slurm serve on Slurm {install.version}", promises(lines))
+    return section(f"arnold slurm serve on Slurm {install.version}", promises(*lines))
 
 
 def idle(install: Install, seconds: float) -> tuple[float, float]:

@@ -15,6 +15,11 @@ import yaml
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "arnold-system"
 
+SETTLED = '(semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version)'
+"""The server has mutating policies; before, perhaps as a beta."""
+BETA = '(.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy")'
+VERSION = "apiVersion: admissionregistration.k8s.io/"
+MUTATING = (f"{VERSION}v1\n", f'{VERSION}{{{{ ternary "v1" "v1beta1" {SETTLED} }}}}\n')
 IMAGE = ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n')
 
 
@@ -26,6 +31,8 @@ def rolls(config_map: str) -> tuple[str, str]:
 
 
 CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "base/admission.yaml": (MUTATING,),
+    "components/all-gpu-pods/admission.yaml": (MUTATING,),
     "base/extender.yaml": (
         ("  replicas: 2\n", "  replicas: {{ .Values.extender.replicas }}\n"),
         IMAGE,
@@ -61,21 +68,33 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
         IMAGE,
     ),
-    "components/health/watch.yaml": (IMAGE, rolls("watch-settings.yaml")),
-    "components/whole-node-pods/admission.yaml": (("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),),
+    "components/health/watch.yaml": (
+        IMAGE,
+        rolls("watch-settings.yaml"),
+        (
+            "--progress=$(PROGRESS)\n",
+            "--progress=$(PROGRESS)\n            {{- if .Values.watch.act }}\n            - --policy=act\n"
+            "            {{- end }}\n",
+        ),
+    ),
+    "components/whole-node-pods/admission.yaml": (
+        MUTATING,
+        ("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),
+    ),
     "base/namespace.yaml": (("value: 1000000000\n", "value: {{ .Values.priority | int }}\n"),),
 }
 """File below ``manifests`` -> what stands there, and what stands in the template."""
 
 CONDITIONS: Mapping[str, str] = {
-    "base/admission.yaml": '(semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version)',
-    "components/before-1.36/admission.yaml": '(semverCompare "<1.36-0" .Capabilities.KubeVersion.Version)',
+    "base/admission.yaml": f"or {SETTLED} {BETA}",
+    "components/before-1.36/admission.yaml": f"not (or {SETTLED} {BETA})",
     "components/all-gpu-pods/admission.yaml": ".Values.allGpuPods",
     "components/whole-node-pods/admission.yaml": ".Values.wholeNodePods",
     "components/preemption/rbac.yaml": ".Values.preemption",
     "overlays/self-signed/certificates.yaml": '(eq .Values.certificates "self-signed")',
     "overlays/cert-manager/certificates.yaml": '(eq .Values.certificates "cert-manager")',
     "components/health/watch.yaml": ".Values.watch.enabled",
+    "components/health-act/rbac.yaml": "(and .Values.watch.enabled .Values.watch.act)",
     "components/monitoring/monitor.yaml": ".Values.monitoring",
     "components/monitoring/alerts.yaml": ".Values.monitoring",
 }
@@ -122,6 +141,10 @@ monitoring: false
 watch:
   enabled: false
   prometheus: http://prometheus-operated.monitoring.svc:9090
+  # query that counts steps or collectives by node; empty = gangs that stand still are not looked at
+  progress: ""
+  # evict the pods of a gang that stands still from the nodes that hold it up
+  act: false
 """
 
 
@@ -151,7 +174,8 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
     shown = _config_map("arnold-dashboard", panels, labels='  labels: {grafana_dashboard: "1"}\n')
     files["templates/dashboard.yaml"] = _only(".Values.monitoring", shown)
     files["dashboard.json"] = dashboard
-    watched = _config_map("arnold-watch-settings", "  prometheus: {{ .Values.watch.prometheus | quote }}\n")
+    words = (f"  {name}: {{{{ .Values.watch.{name} | quote }}}}\n" for name in ("prometheus", "progress"))
+    watched = _config_map("arnold-watch-settings", "".join(words))
     files["templates/watch-settings.yaml"] = _only(".Values.watch.enabled", watched)
     tags = {image["name"]: image["newTag"] for image in objects["images"]}
     literals, version = "\n".join(_settings(kustomization)), tags["arnold"]

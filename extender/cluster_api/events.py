@@ -89,8 +89,15 @@ class EventRecorder:
     async def run(self) -> None:
         """Post events, for ever."""
         while True:
-            namespace, document = await self._queue.get()
-            try:
-                await self._api.create(EVENTS, document, namespace=namespace)
-            except ClusterError as error:
-                logger.info("an event was not posted: %s", error)
+            await self._post(*await self._queue.get())
+
+    async def drain(self) -> None:
+        """Post those that wait."""
+        while not self._queue.empty():
+            await self._post(*self._queue.get_nowait())
+
+    async def _post(self, namespace: str, document: Document) -> None:
+        try:
+            await self._api.create(EVENTS, document, namespace=namespace)
+        except ClusterError as error:
+            logger.info("an event was not posted: %s", error)

@@ -115,6 +115,9 @@ class Reflector(Generic[T]):
     synced: bool = field(default=False, init=False)  # whether the sink has been given everything at least once
     # why the copy may be out of date; None while list or watch works
     problem: ClusterError | None = field(default=None, init=False)
+    # why an optional kind is taken for absent; None = it is not
+    absent: Refused | None = field(default=None, init=False)
+    _served: Resource = field(init=False)  # in the version that was listed
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
     _looks: Backoff = field(
@@ -141,10 +144,9 @@ class Reflector(Generic[T]):
                 await self.sleep(self._backoff.next())
             except ClusterError as error:
                 refused = self.optional and isinstance(error, Refused) and error.status in (403, 404)
-                if self.missed:
-                    refused &= not self._there
+                refused &= not (self.missed and self._there)
                 unknown = isinstance(error, Refused) and error.status == 404 and not self._there
-                if refused and (self._patience <= 0 or unknown):
+                if isinstance(error, Refused) and refused and (self._patience <= 0 or unknown):
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()
@@ -155,11 +157,13 @@ class Reflector(Generic[T]):
                 self.changed()
                 await self.sleep(pause)
 
-    async def _do_without(self, why: ClusterError) -> None:
+    async def _do_without(self, why: Refused) -> None:
         """Take the kind for absent, and look again: soon at first, as it may be about to come."""
         level = logging.INFO if self.missed and not self.synced else logging.DEBUG
+        if why.status == 403 and (self.absent is None or self.absent.status != 403):
+            level = logging.WARNING  # it may be there, and gangs wait for what it says
         logger.log(level, "%s: none%s, as %s", self.resource.plural, self.missed, why.message)
-        self._version = None
+        self._version, self.absent = None, why
         self.sink.replace(())
         self.synced = True
         self._works()
@@ -170,7 +174,8 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         objects: list[T] = []
-        async for page in pages_of(self.api, self.resource):
+        self._served = await self.api.served(self.resource)
+        async for page in pages_of(self.api, self._served):
             decoded = (self._decoded(raw) for raw in page.items or ())
             objects.extend(item for item in decoded if item is not None)
             if page.metadata.token:
@@ -179,6 +184,7 @@ class Reflector(Generic[T]):
         self.sink.replace(objects)
         self._version = page.metadata.resource_version
         self.synced = self._there = True
+        self.absent = None
         self._works()
         self._backoff.reset()
         self._looks.reset()
@@ -187,7 +193,7 @@ class Reflector(Generic[T]):
     async def _watch(self, version: str) -> None:
         """Take up changes, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
         heard, started, where = False, monotonic(), f"watching {self.resource.plural}"
-        async for lines in self.api.watch(self.resource, version=version):
+        async for lines in self.api.watch(self._served, version=version):
             for line in lines:
                 try:
                     change = _changes.decode(line)

@@ -31,6 +31,11 @@ from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, RunT
 MOST_KINDS = 256  # kinds of gangs of one namespace; of more, those that ended longest ago are forgotten: some 50 kB
 LONGEST_PATTERN = 63  # bytes of a name pattern, as many as a label may have
 MOST_COUNTED = 1_000  # plans that were counted last: far more than ever wait for their deletion; 40 kB
+MOST_INCIDENTS = 50  # of one namespace, at 20 steps of 300 bytes: 300 kB at most, and a tenth as a rule
+MOST_STEPS = 20  # of an incident
+LONGEST_STEP = 300  # bytes of what a step says
+EVICTED, WITHHELD, RESUMED, GONE = "Evicted", "Withheld", "Resumed", "Gone"  # Steps that something follows from
+ENDS = frozenset({RESUMED, GONE})
 MOST_GPUS = 2**53  # beyond it JSON has not every whole number
 SHORTEST, LONGEST = 1.0, 1e9  # seconds that a gang is taken to run: the API server has whole ones; some 30 years
 
@@ -71,8 +76,51 @@ class AlikeGangs(StoredPart, frozen=True, kw_only=True):
     run_times: RunTimes
 
 
+class IncidentStep(StoredPart, frozen=True, kw_only=True):
+    """One link of a chain of evidence."""
+
+    at: Instant
+    did: str  # one word in CamelCase, as the reason of an Event
+    why: str
+
+
+class GangIncident(StoredPart, frozen=True, kw_only=True):
+    """A gang that stood still: what was seen, what was done about it, and what came of it, step by step."""
+
+    gang: str
+    since: Instant  # when it stood still
+    nodes: tuple[str, ...] = ()  # that hold it up; empty = not known
+    ranks: tuple[int, ...] = ()  # the first rank on each, as the plan was then
+    steps: tuple[IncidentStep, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """Whether the gang moves again, or is gone."""
+        return bool(self.steps) and self.steps[-1].did in ENDS
+
+    @property
+    def answer(self) -> IncidentStep | None:
+        """What was done about it by the policy act, or why nothing was."""
+        return self.did(EVICTED) or self.did(WITHHELD)
+
+    def did(self, what: str) -> IncidentStep | None:
+        """Return the last step of that kind."""
+        return next((step for step in reversed(self.steps) if step.did == what), None)
+
+    def then(self, at: datetime, did: str, why: str) -> GangIncident:
+        """Return the incident with one more step, unless its last of that kind said the same.
+
+        The first is kept, and the last ones.
+        """
+        why, last = clip(why, LONGEST_STEP), self.did(did)
+        if last is not None and last.why == why:
+            return self
+        step = IncidentStep(at=at.replace(microsecond=0), did=did, why=why)
+        return self.replace(steps=(*self.steps[:1], *self.steps[1:][2 - MOST_STEPS :], step))
+
+
 class GangHistory(StoredPart, frozen=True, kw_only=True):
-    """Ended gangs of one namespace."""
+    """Ended gangs of one namespace, and those that stood still."""
 
     namespace: str
     uid: str = ""  # empty until the object is written
@@ -80,6 +128,20 @@ class GangHistory(StoredPart, frozen=True, kw_only=True):
     kinds: tuple[AlikeGangs, ...] = written(())  # that of which a gang ended last comes last
     counted: tuple[str, ...] = written(())  # UIDs of the plans that were counted last, in the form of canonical_uid
     preemptions: tuple[Instant, ...] = ()  # when its gangs took the nodes of others, within an hour before the last
+    incidents: tuple[GangIncident, ...] = ()  # that which changed last comes last
+
+    def standing(self, gang: str) -> GangIncident | None:
+        """Return the incident of a gang that is not over."""
+        return next((it for it in self.incidents if it.gang == gang and not it.over), None)
+
+    def noted(self, incident: GangIncident) -> GangHistory:
+        """Return the history with an incident as it is now; a gang has one at a time that is not over."""
+        others = tuple(it for it in self.incidents if it.over or it.gang != incident.gang)
+        return self.replace(incidents=(*others, incident)[-MOST_INCIDENTS:])
+
+    def evictions_since(self, begin: datetime) -> int:
+        """Return how many nodes were cleared of a gang that stood still after a moment."""
+        return sum(len(it.nodes) for it in self.incidents if (step := it.did(EVICTED)) is not None and step.at > begin)
 
     def preempted(self, at: datetime) -> GangHistory:
         """Return the history with one more preemption."""
@@ -132,6 +194,8 @@ def _check(history: GangHistory, name: str) -> None:
         raise ValueError(f"it is not called {HISTORY_NAME}")
     if len(history.kinds) > MOST_KINDS or max(len(history.counted), len(history.preemptions)) > MOST_COUNTED:
         raise ValueError("it is too long")
+    if len(history.incidents) > MOST_INCIDENTS or any(len(it.steps) > MOST_STEPS for it in history.incidents):
+        raise ValueError("its incidents are too many")
     for kind in history.kinds:
         sums, most = kind.run_times, log(LONGEST)
         # 1 leaves room for rounding; no distance from a mean is larger than the range

@@ -228,6 +228,11 @@ class GangPlan(CustomResource, frozen=True):
         return {rank: name for rank, name in enumerate(self.nodes) if name is not None}
 
     @property
+    def rank_of_node(self) -> Mapping[str, int]:
+        """Node -> the first rank on it."""
+        return {name: rank for rank, name in sorted(self.node_of_rank.items(), reverse=True)}
+
+    @property
     def gpus_per_node(self) -> int:
         """GPUs of each of its nodes; 0 while its gang is not understood."""
         return self.spec.gpus_per_pod * self.pods_per_node

@@ -14,7 +14,6 @@ import asyncio
 import gc
 import logging
 import signal
-import socket
 import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -25,7 +24,6 @@ from time import monotonic
 from typing import Any
 
 import msgspec
-import uvicorn
 
 from extender.cluster_api import client
 from extender.cluster_api.client import ClusterApi, ClusterError, Resource
@@ -53,7 +51,15 @@ from extender.service.settings import (
     parse_levels,
     parse_power_caps,
 )
-from extender.service.web import BodyReader, HttpApplication, RotatingContext, listen, tls_files, web_server
+from extender.service.web import (
+    BodyReader,
+    HttpApplication,
+    RotatingContext,
+    listen,
+    serve_until_signal,
+    tls_files,
+    web_server,
+)
 from extender.texts import clip
 from ground.errors import InvalidInput
 from ground.quantities import plural
@@ -173,7 +179,14 @@ class _Process:
             tasks.start("controller", controller.run())
             tasks.start("reservations", ReservationController(shared).run())
             try:
-                await self._serve(web_server(settings, self.tls, application.app()), listener)
+                host, port = listener.getsockname()[:2]
+                scheme = "https" if self.tls is not None else "http"
+                logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
+                server = web_server(
+                    application.app(), tls=self.tls, arrive=settings.arrive_seconds, drain=settings.drain_timeout
+                )
+                await serve_until_signal(server, listener)
+                logger.info("no more requests; finishing what is under way")
             finally:
                 tasks.stop("controller", "reservations")
                 with suppress(TimeoutError):
@@ -183,22 +196,6 @@ class _Process:
                 await election.release()
                 tasks.stop()
             tasks.check()
-
-    async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
-        """Answer until a signal comes.
-
-        Uvicorn raises the signal again at its end; the process must not die of it, as work is left to do.
-        """
-        host, port = listener.getsockname()[:2]
-        scheme = "https" if self.tls is not None else "http"
-        logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
-        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            await server.serve(sockets=[listener])
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-        logger.info("no more requests; finishing what is under way")
 
 
 class BackgroundTasks:
@@ -256,15 +253,16 @@ async def warm_up(synced: Callable[[], bool]) -> None:
 OWNERS = (
     Resource("batch", "v1", "jobs", "Job"),
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
-    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
-    Resource("ray.io", "v1", "rayclusters", "RayCluster"),
-    # Native groups are alpha, and each release has had its own version.
-    Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
-    Resource("scheduling.k8s.io", "v1alpha3", "podgroups", "PodGroup"),
-    Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
-    Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
+    Resource("jobset.x-k8s.io", "", "jobsets", "JobSet"),
+    Resource("ray.io", "", "rayclusters", "RayCluster"),
+    Resource("scheduling.k8s.io", "", "podgroups", "PodGroup"),
+    Resource("scheduling.k8s.io", "", "workloads", "Workload"),
+    Resource("scheduling.x-k8s.io", "", "podgroups", "PodGroup"),
+    Resource("scheduling.volcano.sh", "", "podgroups", "PodGroup"),
 )
-"""Makers of pods, and groups of them, which say how many belong together; a cluster need not have them."""
+"""Makers of pods, and groups of them, which say how many belong together; a cluster need not have them, and those that
+are young have had a version for each release.
+"""
 
 
 def make_reflectors(
@@ -281,7 +279,10 @@ def make_reflectors(
         *([follow(client.NAMESPACES, decode=decode_namespace, sink=stores.namespaces)] if sharing else ()),
         *([follow(client.BUDGETS, decode=decode_budget, sink=stores.budgets)] if evicts else ()),
         follow(client.NODES, decode=decode_node, sink=stores.nodes),
-        *(follow(kind, decode=decode_owner, sink=stores.owners(), optional=True) for kind in OWNERS),
+        *(
+            follow(resource, decode=partial(decode_owner, kind=resource.kind), sink=stores.owners(), optional=True)
+            for resource in OWNERS
+        ),
         *(follow(kind, decode=of, sink=stores.allocation(), optional=True, missed=missed) for kind, of in decoders),
         follow(client.PODS, decode=decode_pod, sink=stores.pods),
         follow(client.GANGPLANS, decode=decode_own_plan, sink=stores.plans),

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -34,13 +35,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import CONTENT_TYPE, Metrics
-from extender.service.settings import Address, ServeOptions
+from extender.service.settings import Address
 from extender.verbs import FilterResult, decode_filter, decode_preempt, encode, filter_nodes, preempt
 from ground.errors import ArnoldError, InvalidInput
 from scheduler.queue.policy import QueuePolicy
@@ -410,11 +412,18 @@ def listen(bind: Address) -> socket.socket:
     return listener
 
 
-def web_server(settings: ServeOptions, tls: RotatingContext | None, app: Starlette) -> uvicorn.Server:
-    """Return the server of an application, with our limits; ``tls`` none = plain HTTP, on loopback addresses."""
+def web_server(
+    app: ASGIApp, *, tls: RotatingContext | None = None, arrive: float = 10.0, drain: float = 1.0
+) -> uvicorn.Server:
+    """Return the server of an application, with our limits.
+
+    :param tls: ``None`` = plain HTTP.
+    :param arrive: seconds after its first byte in which a request must be complete.
+    :param drain: seconds that answers under way have at the end.
+    """
 
     class Limited(Connection):
-        arrive_seconds = settings.arrive_seconds
+        arrive_seconds = arrive
         strangers = Strangers()
 
     return uvicorn.Server(
@@ -431,7 +440,20 @@ def web_server(settings: ServeOptions, tls: RotatingContext | None, app: Starlet
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             # Uvicorn counts requests of both kinds of clients.
             limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
-            timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
+            timeout_graceful_shutdown=max(1, round(drain)),
             ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
     )
+
+
+async def serve_until_signal(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Answer until SIGTERM or Ctrl-C.
+
+    Uvicorn raises the signal again at its end; the process must not die of it, as work is left to do.
+    """
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

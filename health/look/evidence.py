@@ -10,9 +10,10 @@ path that is slow, neither is named unless other paths clear one of them.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ground.records import JsonRecord
 from health.collectives.diagnosis import ORDER, Certainty
@@ -28,6 +29,7 @@ class Line(NamedTuple):
 
     number: int
     text: str
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,50 @@ class Clue:
     gpu: int | str | None = None  # index on its node, or PCI address where the index is not known
     factor: float | None = None  # times as long as usual that it takes; None = it has stopped, or is not known
     clears: bool = False  # whether it speaks for it
+
+
+class LineRule(NamedTuple):
+    """What a line proves by itself."""
+
+    kind: str
+    sure: Certainty
+    says: str  # with names of the pattern's groups in braces
+    pattern: re.Pattern[str]  # its groups node, rank and gpu say who it is
+
+
+def line_rules(table: str) -> tuple[LineRule, ...]:
+    """Return the rules of a table that has two lines for each: ``kind sure: what it says``, and the pattern."""
+    rows = [row.strip() for row in table.strip().splitlines()]
+    rules = []
+    for head, pattern in zip(rows[::2], rows[1::2], strict=True):
+        kind, sure, says = re.split(": | ", head, maxsplit=2)
+        rules.append(LineRule(kind, cast("Certainty", sure), says, re.compile(pattern)))
+    return tuple(rules)
+
+
+def clue_by(
+    rules: Iterable[LineRule], line: Line, *, node: str | None = None, gpu: int | str | None = None
+) -> Clue | None:
+    """Return what a line proves by the first rule that it matches; who it is of where the line does not say so."""
+    for rule in rules:
+        if match := rule.pattern.search(line.text):
+            who = match.groupdict()
+            rank, of_gpu = (None if who.get(name) is None else int(who[name]) for name in ("rank", "gpu"))
+            of_node = who.get("node") or node
+            says = rule.says.format_map(who)
+            return Clue(rule.kind, rule.sure, says, *where(line), of_node, rank, gpu if of_gpu is None else of_gpu)
+    return None
+
+
+def gathered(items: Iterable[object]) -> list[object]:
+    """Return what a file says, with one clue for all lines of it that say the same of the same."""
+    facts, same = [], defaultdict[Clue, set[int]](set)
+    for item in items:
+        if isinstance(item, Clue):
+            same[replace(item, lines=())].update(item.lines)
+        else:
+            facts.append(item)
+    return [*facts, *(replace(clue, lines=tuple(sorted(numbers))[:MOST_LINES]) for clue, numbers in same.items())]
 
 
 class Seat(NamedTuple):
@@ -154,11 +200,11 @@ class TextForm(NamedTuple):
     """A form of text: how it is known and read."""
 
     kind: str
-    marks: re.Pattern[str]  # stand in every line of it, or, where it is a document, in its beginning
+    marks: str  # a pattern that stands in every line of it, or, where it is a document, in its beginning
     read: Callable[[TextFile], Iterator[object]]
     judge: Callable[[Sequence[object], Whereabouts], Iterator[object]] | None = None  # what all files together show
     document: bool = False  # whether all lines of a file belong to it, and not those with marks alone
-    sign: re.Pattern[str] | None = None  # stands in one of the lines at least; None = any of its marks is a sign
+    sign: str = ""  # stands in one of the lines at least
 
 
 def same_node(one: str, other: str) -> bool:
@@ -262,6 +308,7 @@ def _of_one(one: Clue, other: Clue) -> bool:
     return nodes == (None, None) and None not in gpus and gpus[0] == gpus[1] and one.file == other.file
 
 
-def line_numbers(lines: Iterable[Line]) -> tuple[int, ...]:
-    """Return the numbers of lines, the first of many."""
-    return tuple(sorted({line.number for line in lines}))[:MOST_LINES]
+def where(*lines: Line) -> tuple[str, tuple[int, ...]]:
+    """Return the file of the first of lines, and the numbers of those that are of it, the first of many."""
+    file = lines[0].file
+    return file, tuple(sorted({line.number for line in lines if line.file == file}))[:MOST_LINES]

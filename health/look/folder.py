@@ -20,6 +20,7 @@ from ground.files import MAX_LINE, ByteStream, opened
 from ground.records import JsonRecord
 from health.look.bandwidth_text import BANDWIDTH_TEXT
 from health.look.evidence import (
+    HARDWARE,
     Clue,
     Line,
     NextStep,
@@ -28,6 +29,7 @@ from health.look.evidence import (
     TextFile,
     TextForm,
     Whereabouts,
+    gathered,
     suspects_of,
 )
 from health.look.framework_reports import FRAMEWORK_REPORTS
@@ -128,6 +130,10 @@ def look_at_folder(folder: str) -> FolderLook:
             case NextStep():
                 wanted[item.words] = None
     suspects = suspects_of(clues, known_of)
+    for suspect in suspects:
+        if suspect.kind in HARDWARE and suspect.node is None and suspect.rank is None:
+            form = "call it dmesg-NODE.txt, diag-NODE.txt or smi-NODE.txt"
+            wanted[f"say of which node {suspect.why[0].file} is: {form}, or put it into a folder of that name"] = None
     nodes = {seat.node for seat in known_of.seats.values()} | {clue.node for clue in clues if clue.node}
     nodes |= {node for name in files if (node := node_in(name)) is not None}
     return FolderLook(tuple(files.values()), tuple(suspects), tuple(wanted), len(nodes))
@@ -169,8 +175,8 @@ def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict
     found, node = {}, node_in(name)
     for form in FORMS:
         lines = kept.get(form.kind)
-        if lines and (form.sign is None or any(form.sign.search(line.text) for line in lines)):
-            found[form.kind] = list(form.read(TextFile(name, lines, node)))
+        if lines and any(re.search(form.sign, line.text) for line in lines):
+            found[form.kind] = gathered(form.read(TextFile(name, lines, node)))
     notes = [item.words for items in found.values() for item in items if isinstance(item, Note)]
     notes += ["cut off or damaged: what came before was read"] if damaged else []
     if found or kind:
@@ -189,8 +195,8 @@ def _lines_of(stream: ByteStream) -> dict[str, list[Line]]:
     """Return the lines of each form in a text: of a long one the first and the last of them."""
     encoding = "utf-16" if stream.head.startswith(UTF_16) else "utf-8"
     begins = stream.head.decode(encoding, errors="replace").removeprefix("\ufeff")
-    documents = [form for form in FORMS if form.document and form.marks.search(begins)]
-    logs = [form for form in FORMS if not form.document]
+    documents = [form for form in FORMS if form.document and re.search(form.marks, begins, re.MULTILINE)]
+    logs = [(form, re.compile(form.marks)) for form in FORMS if not form.document]
     if encoding == "utf-16":
         decoded = stream.content().getvalue().decode(encoding, errors="replace")
         rows: Iterator[tuple[int, bytes]] = ((k, row.encode()) for k, row in enumerate(decoded.splitlines(True), 1))
@@ -202,10 +208,10 @@ def _lines_of(stream: ByteStream) -> dict[str, list[Line]]:
         if not documents and not of_log:
             continue
         text = _STYLE.sub("", data.decode("utf-8", errors="replace")).rstrip().removeprefix("\ufeff")
-        of_line = [form for form in logs if form.marks.search(text[:LONGEST])] if of_log else []
+        of_line = [form for form, marks in logs if marks.search(text[:LONGEST])] if of_log else []
         for form in (*documents, *of_line):
             first, last = kept.setdefault(form.kind, ([], deque(maxlen=MOST_KEPT)))
-            (first if len(first) < MOST_KEPT else last).append(Line(number, text))
+            (first if len(first) < MOST_KEPT else last).append(Line(number, text, stream.name))
     return {kind: [*first, *last] for kind, (first, last) in kept.items()}
 
 

@@ -13,7 +13,18 @@ from statistics import median
 from typing import NamedTuple
 
 from health.collectives.diagnosis import Certainty
-from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, line_numbers
+from health.look.evidence import (
+    Clue,
+    Line,
+    NextStep,
+    Seen,
+    TextFile,
+    TextForm,
+    Whereabouts,
+    clue_by,
+    line_rules,
+    where,
+)
 from health.look.job_logs import GLOBAL
 from health.look.node_reports import BROKEN_GPU
 
@@ -27,54 +38,43 @@ GAP = 1.06  # Factor to the next slowest: less, and a stage or all of a kind is 
 
 
 class ThroughputReport(NamedTuple):
-    """The least and greatest throughput of a rank in an interval, as Megatron-LM estimates it."""
+    """The ranks with the least throughput in an interval, and the greatest of any, as Megatron-LM estimates them."""
 
-    least: float
-    rank: int
-    most: float
-    file: str
+    lowest: tuple[tuple[float, int], ...]  # throughput and rank, the least first
+    most: float | None  # None = not said in this line
     line: Line
-
-
-class Slowest(NamedTuple):
-    """The lowest throughputs of an interval, with their ranks."""
-
-    values: tuple[tuple[float, int], ...]
 
 
 def read_megatron_stragglers(text: TextFile) -> Iterator[object]:
     """Yield the extremes of each interval."""
     for line in text.lines:
         if match := _ETPT.search(line.text):
-            yield ThroughputReport(float(match[1]), int(match[2]), float(match[3]), text.name, line)
+            yield ThroughputReport(((float(match[1]), int(match[2])),), float(match[3]), line)
         elif match := _BOTTOM.search(line.text):
-            yield Slowest(tuple(sorted((float(value), int(rank)) for value, rank in _VALUE.findall(match[1]))))
+            lowest = sorted((float(value), int(rank)) for value, rank in _VALUE.findall(match[1]))
+            yield ThroughputReport(tuple(lowest), None, line)
 
 
 def judge_megatron_stragglers(facts: Sequence[object], _: Whereabouts) -> Iterator[object]:
     """Yield the rank that has the least throughput again and again, by more than ranks differ."""
-    reports = [fact for fact in facts if isinstance(fact, ThroughputReport) and fact.least > 0]
-    if not reports:
-        return
-    rank, times = Counter(report.rank for report in reports).most_common(1)[0]
-    own = [report for report in reports if report.rank == rank]
-    factor = median(report.most / report.least for report in own)
-    gaps = [
-        fact.values[1][0] / fact.values[0][0]
-        for fact in facts
-        if isinstance(fact, Slowest) and len(fact.values) > 1 and fact.values[0][1] == rank and fact.values[0][0] > 0
+    reports = [fact for fact in facts if isinstance(fact, ThroughputReport) and fact.lowest and fact.lowest[0][0] > 0]
+    slowest = [
+        (rank, report.most / least, report.line) for report in reports if report.most for (least, rank) in report.lowest
     ]
-    alone = not gaps or median(gaps) >= GAP
-    if len(reports) >= FEWEST_REPORTS and times >= MOSTLY * len(reports) and factor >= SLOW and alone:
-        says = f"has the least throughput in {times} of {len(reports)} reports, the fastest {factor:.2f} times as much"
-        lines = line_numbers(report.line for report in own if report.file == own[0].file)
-        yield Clue(
-            "slow", "likely" if factor >= VERY_SLOW else "possible", says, own[0].file, lines, rank=rank, factor=factor
-        )
-    elif len(reports) < FEWEST_REPORTS:
-        yield NextStep(
-            f"{FEWEST_REPORTS} or more reports of --log-straggler: one interval's slowest rank is no straggler"
-        )
+    if 0 < len(slowest) < FEWEST_REPORTS:
+        what = f"{FEWEST_REPORTS} or more reports of --log-straggler"
+        yield NextStep(f"{what}: one interval's slowest rank is no straggler")
+    if len(slowest) < FEWEST_REPORTS:
+        return
+    rank, times = Counter(rank for rank, _, _ in slowest).most_common(1)[0]
+    own = [(factor, line) for of, factor, line in slowest if of == rank]
+    factor = median(factor for factor, _ in own)
+    two = [report.lowest[:2] for report in reports if len(report.lowest) > 1]
+    gaps = [second / least for (least, of), (second, _) in two if of == rank]
+    if times >= MOSTLY * len(slowest) and factor >= SLOW and (not gaps or median(gaps) >= GAP):
+        says = f"has the least throughput in {times} of {len(slowest)} reports, the fastest {factor:.2f} times as much"
+        sure: Certainty = "likely" if factor >= VERY_SLOW else "possible"
+        yield Clue("slow", sure, says, *where(*(line for _, line in own)), rank=rank, factor=factor)
 
 
 _SECTION = re.compile(r"^(?:\[\w+\]:)?\s+(\w[\w ./-]*):\s*$")
@@ -92,63 +92,62 @@ LOWER = 0.1  # By so much a score must be below the next
 def read_straggler_reports(text: TextFile) -> Iterator[object]:
     """Yield clues by the warnings, scores and sections of a detector like NVRx."""
     sections: dict[str, dict[int, list[tuple[float, Line]]]] = defaultdict(lambda: defaultdict(list))
-    scores: list[tuple[float, int, str, Line]] = []
+    scores: dict[int, tuple[float, str, Line]] = {}
     section, quiet = "", False
     for line in text.lines:
         quiet |= "No stragglers detected" in line.text
         if warned := _WARNED.search(line.text):
-            affected = _AFFECTED.findall(warned[2]) or [
-                (rank, "") for rank in re.findall(r"(?<![\w.-])\d+(?![\w.])", warned[2])
-            ]
-            few = len(affected) <= 2 and "section" not in warned[1]
-            sure: Certainty = "likely" if few else "possible"
-            says = f"the job's detector warns: {warned[1]}"
+            plain = ((rank, "") for rank in re.findall(r"(?<![\w.-])\d+(?![\w.])", warned[2]))
+            affected = _AFFECTED.findall(warned[2]) or [*plain]
+            sure: Certainty = "likely" if len(affected) <= 2 and "section" not in warned[1] else "possible"
             for rank, node in affected if len(affected) <= 4 else ():
-                yield Clue("slow", sure, says, text.name, (line.number,), node or None, int(rank))
+                says = f"the job's detector warns: {warned[1]}"
+                yield Clue("slow", sure, says, *where(line), node or None, int(rank))
         elif match := _SCORE.search(line.text):
-            scores.append((float(match[3]), int(match[1]), match[2], line))
+            score = float(match[3]), match[2], line
+            scores[int(match[1])] = min(score, scores.get(int(match[1]), score), key=lambda score: score[0])
         elif match := _SAID.search(line.text):
-            says = "the job's detector calls it a straggler"
             for rank in re.findall(r"\d+", match[1] or match[2]):
-                yield Clue("slow", "likely", says, text.name, (line.number,), rank=int(rank))
+                yield Clue("slow", "likely", "the job's detector calls it a straggler", *where(line), rank=int(rank))
         elif match := _RANK_TIME.search(line.text):
             sections[section][int(match[1])].append((float(match[2]), line))
         elif match := _SECTION.match(line.text):
             section = match[1]
-    lowest = sorted(
-        {rank: (score, rank, node, line) for score, rank, node, line in sorted(scores, key=lambda s: -s[0])}.values(),
-        key=lambda s: s[0],
-    )
+    lowest = sorted((score, rank, node, line) for rank, (score, node, line) in scores.items())
     if len(lowest) > 1 and lowest[0][0] < LOW_SCORE and lowest[1][0] - lowest[0][0] >= LOWER:
-        score, rank, node, line = lowest[0]
-        says = f"the detector's score is {score}, the next {lowest[1][0]}"
-        yield Clue("slow", "likely", says, text.name, (line.number,), node, rank, factor=1 / max(score, 0.01))
+        score_of, rank_of, node_of, line = lowest[0]
+        says = f"the detector's score is {score_of}, the next {lowest[1][0]}"
+        yield Clue("slow", "likely", says, *where(line), node_of, rank_of, factor=1 / max(score_of, 0.01))
     for section, ranks in sections.items():
         if quiet or len(ranks) < 4:
             continue
         usual = {rank: median(time for time, _ in times) for rank, times in ranks.items()}
-        (slowest, rank), (second, _) = sorted(((time, rank) for rank, time in usual.items()), reverse=True)[:2]
-        if slowest >= VERY_SLOW * median(usual.values()) and slowest >= SLOW * second:
+        (slowest, of), (second, _) = sorted(((time, rank) for rank, time in usual.items()), reverse=True)[:2]
+        factor = slowest / max(median(usual.values()), 1e-9)
+        if factor >= VERY_SLOW and slowest >= SLOW * second:
             says = f"takes {slowest:g} ms for {section}, and the next {second:g} ms"
-            lines = line_numbers(line for _, line in ranks[rank])
-            yield Clue("slow", "possible", says, text.name, lines, rank=rank, factor=slowest / median(usual.values()))
+            yield Clue("slow", "possible", says, *where(*(line for _, line in ranks[of])), rank=of, factor=factor)
 
 
 _FIELD = re.compile(r"^\W*(?:\[\w+\]:)?\s*(time|host|rank|exitcode)\s*: (\S+)")
-_MPI = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+)")
-_NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|launch (?:for \S+ )?failed on node ([\w.-]+)")
-_OOM = re.compile(r"srun: error: ([\w.-]+): task (\d+): Out Of Memory")
-_RAISED = re.compile(r"\[rank(\d+)\]:(?:\[[^\]]*\])?\s*((?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt)): (.*)")
+_ERROR = r"\[rank(?P<rank>\d+)\]:(?:\[[^\]]*\])?\s*(?P<error>(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt)): "
+_RAISED = re.compile(_ERROR + "(?P<words>.*)")
 _OF_OTHERS = re.compile(
     r"Dist\w+Error|NCCL|nccl|[Gg]loo|[Cc]onnection|[Tt]imed? ?out|peer|Broken pipe|SIGTERM|Interrupt|ChildFailed"
     r"|TCPStore|barrier|EOFError|Signal",
 )
-KILLED = {
-    9: "killed",
-    7: "ended by a bus error",
-    11: "ended by a segmentation fault",
-    4: "ended by an illegal instruction",
-}
+KILLED = r"(?P<signal>4|7|9|11)\b"  # Illegal instruction, bus error, killed, segmentation fault: no end by others
+ENDINGS = line_rules(rf"""
+    process-died likely: was ended by signal {{signal}}, the first that mpirun noticed
+        process rank (?P<rank>\d+) with PID \d+ on node (?P<node>\S*[^\s.])\.? exited on signal {KILLED}
+    node-failure certain: Slurm says that the node failed
+        (?:Node failure on|launch (?:for \S+ )?failed on node) (?P<node>[\w.-]+)
+    program-out-of-memory likely: task {{task}} ran out of the host's memory
+        srun: error: (?P<node>[\w.-]+): task (?P<task>\d+): Out Of Memory
+    gpu-error likely: {{words:.120}}
+        {_ERROR}(?P<words>.*{BROKEN_GPU}.*)
+""")
+"""How a process or node ended, in a line of mpirun, Slurm or Python."""
 
 
 class Raised(NamedTuple):
@@ -156,51 +155,29 @@ class Raised(NamedTuple):
 
     rank: int
     error: str
-    file: str
-    line: int
+    line: Line
 
 
 def read_endings(text: TextFile) -> Iterator[object]:
     """Yield how processes ended, as torchrun, mpirun, Slurm and Python say it."""
-    first: dict[str, tuple[str, Line]] = {}
-    in_root = False
+    first: dict[str, tuple[str, Line]] | None = None  # what torchrun says of the failure that it observed first
     for line in text.lines:
         if spoken := GLOBAL.search(line.text):
             yield Seen(int(spoken[1]))
         if "Root Cause" in line.text:
-            in_root, first = True, {}
-        elif in_root and (match := _FIELD.search(line.text)):
-            first[match[1]] = (match[2], line)
-            if match[1] == "exitcode":
-                in_root = False
-                yield from _of_torchrun(first, text.name)
-        elif match := _MPI.search(line.text):
-            if int(match[3]) in KILLED:
-                says = f"was {KILLED[int(match[3])]}, the first that mpirun noticed"
-                yield Clue(
-                    "process-died", "likely", says, text.name, (line.number,), match[2].rstrip("."), int(match[1])
-                )
-        elif match := _NODE_FAILED.search(line.text):
-            says = "Slurm says that the node failed"
-            yield Clue("node-failure", "certain", says, text.name, (line.number,), match[1] or match[2])
-        elif match := _OOM.search(line.text):
-            says = f"task {match[2]} ran out of the host's memory"
-            yield Clue("program-out-of-memory", "likely", says, text.name, (line.number,), match[1])
-        elif match := _RAISED.search(line.text):
-            if BROKEN_GPU.search(match[3]):
-                yield Clue("gpu-error", "likely", match[3][:120], text.name, (line.number,), rank=int(match[1]))
-            elif not _OF_OTHERS.search(match[2] + match[3]):
-                yield Raised(int(match[1]), f"{match[2]}: {match[3][:100]}", text.name, line.number)
-
-
-def _of_torchrun(fields: dict[str, tuple[str, Line]], file: str) -> Iterator[object]:
-    """Yield a clue by the failure that an agent of torchrun saw first, where it is no abort or end by others."""
-    code = fields["exitcode"][0].strip("-")
-    if fields["exitcode"][0].startswith("-") and code.isdecimal() and int(code) in KILLED and "rank" in fields:
-        node = fields["host"][0] if "host" in fields else None
-        says = f"was {KILLED[int(code)]}, the first failure that torchrun observed"
-        where = line_numbers(line for _, line in fields.values())
-        yield Clue("process-died", "likely", says, file, where, node, int(fields["rank"][0]))
+            first = {}
+        elif first is not None and (field := _FIELD.search(line.text)):
+            first[field[1]] = field[2], line
+            if field[1] == "exitcode":
+                if first.get("rank", ("",))[0].isdecimal() and (killed := re.fullmatch("-" + KILLED, field[2])):
+                    says = f"was ended by signal {killed['signal']}, the first failure that torchrun observed"
+                    lines, node = (of for _, of in first.values()), first.get("host", (None,))[0]
+                    yield Clue("process-died", "likely", says, *where(*lines), node, int(first["rank"][0]))
+                first = None
+        elif clue := clue_by(ENDINGS, line):
+            yield clue
+        elif (raised := _RAISED.search(line.text)) and not _OF_OTHERS.search(raised["error"] + raised["words"]):
+            yield Raised(int(raised["rank"]), f"{raised['error']}: {raised['words'][:100]}", line)
 
 
 def judge_endings(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:
@@ -210,32 +187,28 @@ def judge_endings(facts: Sequence[object], known: Whereabouts) -> Iterator[objec
     if raised and len(raised) * 2 <= len(others):
         for rank, fact in sorted(raised.items()):
             sure: Certainty = "likely" if len(raised) == 1 else "possible"
-            yield Clue("program-exception", sure, fact.error, fact.file, (fact.line,), rank=rank)
+            yield Clue("program-exception", sure, fact.error, *where(fact.line), rank=rank)
 
 
 FRAMEWORK_REPORTS = (
     TextForm(
         "megatron-straggler",
-        re.compile(r"MnEtpt/Rnk|Ranks with lowest\s+Etpt"),
+        r"MnEtpt/Rnk|Ranks with lowest\s+Etpt",
         read_megatron_stragglers,
         judge_megatron_stragglers,
     ),
     TextForm(
         "straggler-report",
-        re.compile(
-            r"[Ss]traggler|STRAGGLER|Rank=\d+ Node=\S+ Score=|\bRank \d+: [\d.]+ ?ms|^(?:\[\w+\]:)?\s\s+\w[\w ./-]*:$"
-        ),
+        r"[Ss]traggler|STRAGGLER|Rank=\d+ Node=\S+ Score=|\bRank \d+: [\d.]+ ?ms|^(?:\[\w+\]:)?\s\s+\w[\w ./-]*:$",
         read_straggler_reports,
-        sign=re.compile(r"Straggler Report|[Ss]tragglers? [Dd]etect|STRAGGLER DETECTION|Rank=\d+ Node=\S+ Score="),
+        sign=r"Straggler Report|[Ss]tragglers? [Dd]etect|STRAGGLER DETECTION|Rank=\d+ Node=\S+ Score=",
     ),
     TextForm(
         "launcher-log",
-        re.compile(
-            r"Root Cause|^\W*(?:\[\w+\]:)?\s*(?:time|host|rank|exitcode)\s*: |mpirun noticed|srun: error"
-            r"|\[rank\d+\]:.*(?:Error|Exception)\b"
-        ),
+        r"Root Cause|^\W*(?:\[\w+\]:)?\s*(?:time|host|rank|exitcode)\s*: |mpirun noticed|srun: error"
+        r"|\[rank\d+\]:.*(?:Error|Exception)\b",
         read_endings,
         judge_endings,
-        sign=re.compile(r"Root Cause|exitcode|mpirun noticed|srun: error|(?:Error|Exception)\b"),
+        sign=r"Root Cause|exitcode|mpirun noticed|srun: error|(?:Error|Exception)\b",
     ),
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from health.collectives.diagnosis import Certainty
-from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, line_numbers
+from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, where
 from topology.node_names import fold_hostlist
 
 GLOBAL = re.compile(r"\[rank(\d+)\]:")
@@ -55,7 +55,7 @@ class Standing:
     op: str = ""
     size: str = ""
     timeouts: int = 0
-    lines: list[tuple[str, Line]] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
 
     @property
     def reached(self) -> int | None:
@@ -84,7 +84,7 @@ def read_watchdog(text: TextFile) -> Iterator[object]:
             ranks = [int(number) for number in re.findall(r"\d+", absent["barrier"] or absent["desync"])]
             sure: Certainty = "likely" if len(ranks) == 1 else "possible"
             for number in ranks if len(ranks) <= MOST_ABSENT else ():
-                yield Clue("not-launched", sure, "did not come, says PyTorch", text.name, (line.number,), rank=number)
+                yield Clue("not-launched", sure, "did not come, says PyTorch", *where(line), rank=number)
         who, rank = _WHO.search(line.text), _RANK.search(line.text)
         work, status = _WORK.search(line.text), _STATUS.search(line.text)
         if not (who or rank) or not (work or status):
@@ -105,7 +105,7 @@ def read_watchdog(text: TextFile) -> Iterator[object]:
         if status:
             standing.at = int(status["at"]) if status["at"] else standing.at
             standing.enqueued, standing.completed = int(status["enqueued"]), int(status["completed"])
-        standing.lines.append((text.name, line))
+        standing.lines.append(line)
         yield standing
 
 
@@ -147,17 +147,13 @@ def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Cl
     if not at or (not group and any(one.rank != one.in_group or one.timeouts > 1 for one in ranks)):
         return
     number = max(at, key=lambda number: (at[number], number))
-    where = f"collective {number:,}" + (f" of {group}" if group else "")
+    place = f"collective {number:,}" + (f" of {group}" if group else "")
     unsure: Certainty = "likely" if group else "possible"
 
     def clue(kind: str, culprit: Standing, says: str, sure: Certainty) -> Clue:
         is_global = culprit.is_global or not group
         says = says if is_global else f"rank {culprit.rank} of {group}: {says}"
-        name, _ = culprit.lines[0]
-        rank = culprit.rank if is_global else None
-        return Clue(
-            kind, sure, says, name, line_numbers(line for file, line in culprit.lines if file == name), rank=rank
-        )
+        return Clue(kind, sure, says, *where(*culprit.lines), rank=culprit.rank if is_global else None)
 
     waiting = [one for one in ranks if one.at == number]
     # a rank waits in its first collective that is not over: who waits in a later one has completed those before
@@ -166,10 +162,10 @@ def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Cl
     if (passed or late) and len(waiting) >= len(passed) + len(late):
         sure = unsure if len(passed) + len(late) == 1 else "possible"
         for one in passed:
-            says = f"waits in {one.at:,}, which the {len(waiting)} that wait in {where} have completed"
+            says = f"waits in {one.at:,}, which the {len(waiting)} that wait in {place} have completed"
             yield clue("gpu-not-ready", one, says, sure)
         for one in late:
-            says = f"last called {one.reached:,}, while {len(waiting)} others wait in {where}"
+            says = f"last called {one.reached:,}, while {len(waiting)} others wait in {place}"
             yield clue("not-launched", one, says, sure)
         return
     for kind, of in (("op", "program-other-operation"), ("size", "program-other-size")):
@@ -179,31 +175,28 @@ def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Cl
             if most > 2 * few_of and most >= 2:
                 for one in waiting:
                     if getattr(one, kind) == odd:
-                        says = f"called {one.op} of {one.size or 'unknown size'} as {where}, and {most} others {usual}"
+                        says = f"called {one.op} of {one.size or 'unknown size'} as {place}, and {most} others {usual}"
                         yield clue(of, one, says, "possible")
                 return
     known = set(range(case.ranks)) if case.ranks is not None else case.seen
     silent = known - {one.rank for one in ranks}
     all_wait = len(waiting) >= FEWEST_VOICES and len(waiting) == len(known) - len(silent)
     if group == "default_pg" and all_wait and len(silent) <= max(1, len(known) // MOST_SILENT):
-        name, line = waiting[0].lines[0]
         for rank in sorted(silent):
-            says = f"says nothing, while all {len(waiting)} other ranks wait in {where}"
+            says = f"says nothing, while all {len(waiting)} other ranks wait in {place}"
             alone = len(silent) == 1 and rank in case.seen and case.ranks is not None
-            yield Clue("silent", "likely" if alone else "possible", says, name, (line.number,), rank=rank)
+            yield Clue("silent", "likely" if alone else "possible", says, *where(waiting[0].lines[0]), rank=rank)
 
 
 def _silence(group: str, ranks: list[Standing], case: Whereabouts) -> str:
     """Return who should be looked at where the watchdog's lines convict nobody."""
     speak = {one.rank for one in ranks}
-    known = set(range(case.ranks)) if case.ranks is not None else case.seen
-    rest = known - speak
-    where = f"in {group}" if group else "in a group without a name"
-    ops = Counter(f"{one.op} {one.at:,}" for one in ranks if one.op and one.at is not None)
-    what = f" ({ops.most_common(1)[0][0]})" if ops else ""
-    others = f"{_ranks(rest)}" if rest and group in ("", "default_pg") else "those that say nothing"
+    rest = (set(range(case.ranks)) if case.ranks is not None else case.seen) - speak
+    ops = Counter(f" ({one.op} {one.at:,})" for one in ranks if one.op and one.at is not None)
+    what = (f"in {group}" if group else "in a group without a name") + next((op for op, _ in ops.most_common(1)), "")
+    others = _ranks(rest) if rest and group in ("", "default_pg") else "those that say nothing"
     return (
-        f"{_ranks(speak)} waited {where}{what}, which blames none of them: get the logs of {others}, and the Flight "
+        f"{_ranks(speak)} waited {what}, which blames none of them: get the logs of {others}, and the Flight "
         "Recorder's dumps of all ranks (TORCH_FR_BUFFER_SIZE=20000, TORCH_NCCL_DUMP_ON_TIMEOUT=1)"
     )
 
@@ -215,10 +208,8 @@ def _ranks(ranks: set[int]) -> str:
 JOB_LOGS = (
     TextForm(
         "pytorch-watchdog",
-        re.compile(
-            r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"
-            r"|monitoredBarrier|didn't join|never joined any"
-        ),
+        r"Watchdog caught coll|last enqueued (?:NCCL )?work|\[PG [^\]]*Rank \d+\]|ProcessGroupNCCL"
+        r"|monitoredBarrier|didn't join|never joined any",
         read_watchdog,
         judge_watchdog,
     ),

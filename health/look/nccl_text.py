@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from health.look.evidence import (
@@ -22,8 +23,10 @@ from health.look.evidence import (
     TextFile,
     TextForm,
     Whereabouts,
-    line_numbers,
+    clue_by,
+    line_rules,
     same_node,
+    where,
 )
 from health.look.node_reports import BROKEN_GPU
 
@@ -34,12 +37,18 @@ _SEAT = re.compile(
     r"\brank (\d+) n[rR]anks (\d+) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-fA-F]+))?",
 )
 _ADDRESS = re.compile(r"(?:\bUsing|OOB) [^<]*?[\w.-]+:(\d+\.\d+\.\d+\.\d+)<\d+>")
-_COMPLETION = re.compile(r"Got completion from peer (\S+?)<\d+> with (?:error|status)[ =](\d+)")
-RETRIES = {12, 13}  # Status of a work request: retries exceeded, of the transport and of a receiver that is not ready
-_EVENT = re.compile(r"NET/IB ?: ?(\S+) Got async (?:fatal )?event ?: ?(.*)")
-_PORT = re.compile(r"port err|catastrophic|device fatal|link down|port down", re.IGNORECASE)
-_CUDA = re.compile(r"Cuda failure (?:\d+ )?'([^']*)'")
-_GONE = re.compile(r"(?:remote peer|[Rr]ecv from|[Ss]end to|[Cc]onnect(?:ing|ion)? to|[Cc]onnection from) (\S+?)<\d+>")
+_PATH = re.compile(
+    # status of a work request: retries exceeded, of the transport (12) or of a receiver that is not ready (13)
+    r"Got completion from peer (?P<path>\S+?)<\d+> with (?:error|status)[ =](?:12|13)\b"
+    r"|(?:[Rr]emote peer|[Rr]ecv from|[Ss]end to|[Cc]onnect(?:ing|ion)? (?:to|from)) (?P<closed>\S+?)<\d+>"
+)
+_PORT = "port err|port down|link down|catastrophic|device fatal"
+_WARNINGS = line_rules(rf"""
+    gpu-error likely: CUDA says {{words}}
+        Cuda failure (?:\d+ )?'(?P<words>[^']*{BROKEN_GPU}[^']*)'
+    network-port likely: {{port}}: {{words}}
+        NET/IB ?: ?(?P<port>\S+) Got async (?:fatal )?event ?: ?(?P<words>.*(?:{_PORT}).*)
+""")
 _NETWORK = re.compile(r"Using network (\S+)|Assigned NET plugin (\S+) to comm")
 FEWEST_OTHERS = 2  # Nodes that must see the same of one before it is named
 
@@ -50,7 +59,6 @@ class FailedPath(NamedTuple):
     kind: str  # "path": retries exceeded; "closed": the connection was closed or refused
     node: str
     peer: str
-    file: str
     line: Line
 
 
@@ -59,40 +67,27 @@ class NetworkInUse(NamedTuple):
 
     node: str
     name: str
-    file: str
-    line: int
+    line: Line
 
 
 def read_nccl_log(text: TextFile) -> Iterator[object]:
     """Yield where ranks run, and what warnings say of devices and connections."""
-    warned: dict[tuple[str, int | None, str], list[Line]] = defaultdict(list)
     for line in text.lines:
         if (match := _LINE.search(line.text)) is None:
             continue
-        node, words, device = match["host"], match["words"], int(match["device"])
+        node, words = match["host"], match["words"]
         if seat := _SEAT.search(words):
-            gpu = int(seat[4] or seat[3])
-            yield Seat(int(seat[1]), int(seat[2]), node, gpu, None if seat[5] is None else pci_of_bus(int(seat[5], 16)))
+            pci = None if seat[5] is None else pci_of_bus(int(seat[5], 16))
+            yield Seat(int(seat[1]), int(seat[2]), node, int(seat[4] or seat[3]), pci)
         if address := _ADDRESS.search(words):
             yield NodeAddress(address[1], node)
         if network := _NETWORK.search(words):
-            yield NetworkInUse(node, network[1] or network[2], text.name, line.number)
-        if match["level"] != "WARN":
-            continue
-        if failure := _CUDA.search(words):
-            if BROKEN_GPU.search(failure[1]):
-                warned[node, device, f"CUDA says {failure[1]}"].append(line)
-        elif event := _EVENT.search(words):
-            if _PORT.search(event[2]):
-                warned[node, None, f"{event[1]}: {event[2].strip()}"].append(line)
-        elif completion := _COMPLETION.search(words):
-            if int(completion[2]) in RETRIES:
-                yield FailedPath("path", node, completion[1], text.name, line)
-        elif gone := _GONE.search(words):
-            yield FailedPath("closed", node, gone[1], text.name, line)
-    for (node, of_gpu, says), lines in warned.items():
-        kind = "network-port" if of_gpu is None else "gpu-error"
-        yield Clue(kind, "likely", says, text.name, line_numbers(lines), node, gpu=of_gpu)
+            yield NetworkInUse(node, network[1] or network[2], line)
+        if match["level"] == "WARN":
+            if clue := clue_by(_WARNINGS, line, node=node, gpu=int(match["device"])):
+                yield replace(clue, gpu=None) if clue.kind == "network-port" else clue
+            elif path := _PATH.search(words):
+                yield FailedPath(str(path.lastgroup), node, path[path.lastindex or 0], line)
 
 
 def pci_of_bus(number: int) -> str:
@@ -124,9 +119,8 @@ def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[obje
             seen = [path for path in failing if node in path[1:3]]
             what_of_it = "fail to reach it, and no others fail" if kind == "path" else "lost it, and it lost nobody"
             says = f"{len(others[node])} nodes {what_of_it}"
-            for file in dict.fromkeys(path.file for path in seen):
-                lines = line_numbers(path.line for path in seen if path.file == file)
-                yield Clue(what, "likely", says, file, lines, node)
+            for file in dict.fromkeys(path.line.file for path in seen):
+                yield Clue(what, "likely", says, *where(*(path.line for path in seen if path.line.file == file)), node)
         elif failing:
             ends = sorted({end for path in failing for end in path[1:3]})
             yield NextStep(
@@ -138,13 +132,13 @@ def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[obje
     if slow and len(fast) >= FEWEST_OTHERS and len(slow) * 4 <= len(fast) + len(slow):
         for node, fact in slow.items():
             says = f"NCCL uses sockets there, and another network on {len(fast)} nodes"
-            yield Clue("network-fallback", "likely", says, fact.file, (fact.line,), node)
+            yield Clue("network-fallback", "likely", says, *where(fact.line), node)
 
 
 _HEADING = re.compile(r"^#(\d+)-\d+ \(\w+\) (\w+)|^([A-Z]{4,})$")
 _COUNT = re.compile(r"(\d+) ranks? ha(?:s|ve) launched up to operation (\d+)")
-_RANK = re.compile(r"Rank (\d+) -- GPU (\d+) managed by process \d+ on node (\S+)")
-_PROCESS = re.compile(r"Process \d+ on node (\S+) managing GPUs? (\d+)")
+_RANK = re.compile(r"Rank (?P<rank>\d+) -- GPU (?P<gpu>\d+) managed by process \d+ on node (?P<node>\S+)")
+_PROCESS = re.compile(r"Process \d+ on node (?P<node>\S+) managing GPUs? (?P<gpu>\d+)")
 _SILENT = re.compile(r"Missing communicator data|considered dead|unreachable|not respond|unresponsive", re.IGNORECASE)
 _JOB = re.compile(r"^\s*(?:\d+\s+){4}(\d+)\s*$")
 _GROUP = re.compile(r"^\s*(\d+)\s+\d+\s+\d+(?:-\d+)?\s+\d+(?:-\d+)?\s+(\d+)\s+\d+\s+[A-Z]")
@@ -155,42 +149,38 @@ def read_ras_text(text: TextFile) -> Iterator[object]:
     """Yield clues against processes that do not answer, else against the few ranks that have launched less."""
     job, sizes = 0, dict[str, int]()
     group, silent, launched = "", False, None
-    gone: dict[tuple[str, int, int | None], list[Line]] = defaultdict(list)
-    tallies: dict[str, dict[int, int]] = defaultdict(dict)
-    listed: list[tuple[str, int, int, int, str, Line]] = []
+    tallies: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    listed: list[tuple[str, int, Clue]] = []
+    gone = False
     for line in text.lines:
+        rank, process = _RANK.search(line.text), _PROCESS.search(line.text)
         if match := _HEADING.search(line.text):
             group, silent, launched = match[1] or "", (match[2] or match[3]) == "DEAD", None
         elif match := _JOB.match(line.text):
             job = job or int(match[1])
         elif match := _GROUP.match(line.text):
             sizes[match[1]] = int(match[2])
-        elif match := _RANK.search(line.text):
-            rank, gpu, node = int(match[1]), int(match[2]), match[3]
+        elif of := rank or process:
+            of_job = int(of["rank"]) if rank and sizes.get(group) == job else None
+            gpu, node = int(of["gpu"]), of["node"]
             if silent:
-                gone[node, gpu, rank if sizes.get(group) == job else None].append(line)
-            elif launched is not None:
-                listed.append((group, rank, gpu, launched, node, line))
-        elif match := _PROCESS.search(line.text):
-            if silent:
-                gone[match[1], int(match[2]), None].append(line)
+                yield Clue("unreachable", "likely", "does not answer NCCL's RAS", *where(line), node, of_job, gpu)
+                gone = True
+            elif rank and launched is not None:
+                clue = Clue("not-launched", "possible", "", *where(line), node, of_job, gpu)
+                listed.append((group, launched, clue))
         elif match := _COUNT.search(line.text):
             silent, launched = False, int(match[2])
-            tallies[group][launched] = tallies[group].get(launched, 0) + int(match[1])
+            tallies[group][launched] += int(match[1])
         elif line.text.strip():
             silent, launched = (silent and not line.text.startswith("#")) or _SILENT.search(line.text) is not None, None
-    for (node, gpu, of_job), lines in gone.items():
-        yield Clue(
-            "unreachable", "likely", "does not answer NCCL's RAS", text.name, line_numbers(lines), node, of_job, gpu
-        )
     behind, ahead = [], 0
-    for group, rank, gpu, reached, node, line in listed:
+    for group, reached, clue in listed:
         counts = tallies[group]
         most = max(counts, key=counts.__getitem__)
         if counts[most] * 2 > sum(counts.values()) and reached < most:
             says = f"has launched {reached:,} operations of communicator {group}, and {counts[most]} ranks {most:,}"
-            of_job = rank if sizes.get(group) == job else None
-            behind.append(Clue("not-launched", "possible", says, text.name, (line.number,), node, of_job, gpu))
+            behind.append(replace(clue, says=says))
         ahead += reached > most
     if not gone and len(behind) <= MOST_BEHIND:
         yield from behind
@@ -203,15 +193,10 @@ def read_ras_text(text: TextFile) -> Iterator[object]:
 
 
 NCCL_TEXT = (
-    TextForm(
-        "nccl-log",
-        re.compile(r":\d+:\d+ \[-?\d+\].* NCCL (?:WARN|INFO|ERROR) "),
-        read_nccl_log,
-        judge_nccl_log,
-    ),
+    TextForm("nccl-log", r":\d+:\d+ \[-?\d+\].* NCCL (?:WARN|INFO|ERROR) ", read_nccl_log, judge_nccl_log),
     TextForm(
         "ncclras",
-        re.compile(r"NCCL version [\d.]+ compiled with CUDA[^\0]*?(?:Job summary|Communicators\.\.\.)"),
+        r"NCCL version [\d.]+ compiled with CUDA[^\0]*?(?:Job summary|Communicators\.\.\.)",
         read_ras_text,
         document=True,
     ),

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 
 Positive = Annotated[float, Gt(0)]
 # Labels that say which machine a series is of, the first that is there.  ``Hostname`` is dcgm-exporter's.
@@ -100,3 +100,22 @@ class WatchPlan:
 
     Since it was last seen: what hysteresis a watch has of its own.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallPlan:
+    """How a watch looks for gangs that stand still, and what it does about them."""
+
+    progress: str | None = field(default=None, metadata={"metavar": "PROMQL", "default": "it is not looked at"})
+    """Query that counts the steps or collectives that each node, or each GPU of it, has begun."""
+    stall_after: Positive = field(default=300.0, metadata={"needs": ("--progress",), **SECONDS})
+    """Seconds without progress after which a gang stands still; more than its longest pause."""
+    policy: Literal["advise", "act"] = field(default="advise", metadata={"needs": ("--progress",)})
+    """Whether a gang that stands still is told of (advise), or its pods on nodes that hold it up are evicted (act)."""
+    budget: Annotated[int, Ge(0)] = field(default=3, metadata={"metavar": "N", "needs": ("--progress",)})
+    """Nodes an hour that gangs are cleared of, at most."""
+
+    @property
+    def every(self) -> float:
+        """Seconds between two looks."""
+        return self.stall_after / 5.0

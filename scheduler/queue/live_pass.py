@@ -17,9 +17,9 @@ from scheduler.algorithm_run import run
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.dispatch import Candidate, Dispatch
-from scheduler.queue.policy import ClusterState, Keep, QueuedJob, QueuePolicy
+from scheduler.queue.policy import ClusterState, Keep, QueuedJob, QueuePolicy, Running, Waiting
 from scheduler.queue.priority import PriorityAge
-from topology.cluster import BoolArray
+from topology.cluster import BoolArray, Cluster, IntArray
 
 K = TypeVar("K", bound=Hashable)
 
@@ -73,6 +73,39 @@ class LivePass:
         """
         if self.candidate is not None:
             self.candidate.found, self.candidate.possible, self.candidate.objective = found, possible, objective
+
+
+class LiveNodes:
+    """The nodes of a live cluster as queue policies see them, as far as its system does not matter.
+
+    :param tree: the nodes, whatever is in use of them; ``None`` = there are none.
+    :param now: the time, as its jobs count it.
+    """
+
+    def __init__(self, tree: Cluster | None, now: float) -> None:
+        self._tree, self.now = tree, now
+
+    @property
+    def total(self) -> IntArray:
+        """Shape [nodes], GPUs of each."""
+        return np.zeros(0, dtype=np.int32) if self._tree is None else self._tree.gpus
+
+    def compartments(self, *, mix_types: bool) -> IntArray | None:
+        """Shape [nodes], the compartment of each, where there are several."""
+        return None if self._tree is None else self._tree.compartments(mix_types=mix_types)
+
+    @property
+    def domains(self) -> Sequence[IntArray]:
+        """For each level from broad to close: shape [nodes], the domain of each node."""
+        return () if self._tree is None else tuple(level.domain_of for level in self._tree.levels)
+
+    def unsaved(self, running: Running) -> float:
+        """Return the seconds since a job started, as its checkpoints are not known; 0 of one that leaves."""
+        return 0.0 if running.leaving else max(0.0, self.now - running.started)
+
+    def may_fit(self, job: Waiting) -> bool:  # noqa: ARG002
+        """Say yes: each job is asked about, so that it can be told why it waits."""
+        return True
 
 
 class LiveCluster(Protocol[K]):

@@ -98,15 +98,11 @@ class CacheAnswer(CapacityAnswer):
 class CacheModel:
     """The splits of one cache; the last is no cache at all."""
 
-    points: InputPoints
-    """The inputs, by the names of the options of the question."""
+    points: InputPoints  # The inputs, by the names of the options of the question
     cache_gb: float
-    samples: float
-    """Different samples that are read."""
-    fresh: bool
-    """Whether each use needs a newly augmented sample."""
-    steps: int
-    """In how many parts a cache is split."""
+    samples: float  # Different samples that are read
+    fresh: bool  # Whether each use needs a newly augmented sample
+    steps: int  # In how many parts a cache is split
 
     @cached_property
     def splits(self) -> FloatArray:

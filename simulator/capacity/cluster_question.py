@@ -50,12 +50,9 @@ _NUMBER = re.compile(r"[0-9]{1,7}")
 class JobShape:
     """A job without its number of replicas."""
 
-    tp: int = 8
-    """Tensor-parallel degree, a divisor of the GPUs of a node."""
-    pp: int = 8
-    """Pipeline stages: nodes of one PP group."""
-    gpus_per_node: int = 8
-    """GPUs of the nodes that the job runs on."""
+    tp: int = 8  # Tensor-parallel degree, a divisor of the GPUs of a node
+    pp: int = 8  # Pipeline stages: nodes of one PP group
+    gpus_per_node: int = 8  # GPUs of the nodes that the job runs on
 
     @property
     def name(self) -> str:
@@ -218,10 +215,8 @@ class Prober:
 
     cluster: Cluster
     algorithm: PlacementAlgorithm
-    seconds: float = 0.3
-    """Time limit of each placement."""
-    level: str | None = None
-    """Level whose domains count; ``None`` = the broadest with several."""
+    seconds: float = 0.3  # Time limit of each placement
+    level: str | None = None  # Level whose domains count; `None` = the broadest with several
     seed: int = 0
     _placed: dict[tuple[JobShape, int, float], Outcome] = field(default_factory=dict)
 
@@ -353,8 +348,7 @@ class BackgroundJobs:
     """Jobs in order of submission."""
 
     records: tuple[JobRecord, ...]
-    load: float
-    """GPU time that the jobs ask for, as a share of the cluster's."""
+    load: float  # GPU time that the jobs ask for, as a share of the cluster's
 
 
 def background_jobs(
@@ -397,12 +391,9 @@ class Sampler(Generic[T]):
     """An observer of an engine looks at the cluster again and again, while nothing else changes between two looks."""
 
     look: Callable[[SimulatedCluster], T]
-    begin: float
-    """Time of the first sample, seconds."""
-    end: float
-    """Time of the last sample, at most."""
-    step: float
-    """Seconds from one sample to the next."""
+    begin: float  # Time of the first sample, seconds
+    end: float  # Time of the last sample, at most
+    step: float  # Seconds from one sample to the next
     samples: list[T] = field(default_factory=list)
 
     def elapsed(self, cluster: SimulatedCluster, until: float) -> None:

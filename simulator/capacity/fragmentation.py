@@ -113,19 +113,13 @@ DRAWS = 100  # States of a made cluster
 class ShareKept:
     """The share of the free nodes that jobs with whole PP groups can use, by shape and state."""
 
-    shapes: tuple[JobShape, ...]
-    """Shapes with pipeline stages."""
-    shares: tuple[tuple[float | None, ...], ...]
-    """By shape and state; ``None`` = no node is free."""
+    shapes: tuple[JobShape, ...]  # Shapes with pipeline stages
+    shares: tuple[tuple[float | None, ...], ...]  # By shape and state; `None` = no node is free
     states: int
-    source: str
-    """What the states are, in words."""
-    how: str = ""
-    """How jobs were replayed and which were left out, in words; empty = there is no replay."""
-    hours: tuple[float, ...] = ()
-    """When the states were, hours since the first job; empty = they are of no replay."""
-    points: InputPoints | None = None
-    """The points of the states, where they are drawn."""
+    source: str  # What the states are, in words
+    how: str = ""  # How jobs were replayed and which were left out, in words; empty = there is no replay
+    hours: tuple[float, ...] = ()  # When the states were, hours since the first job; empty = they are of no replay
+    points: InputPoints | None = None  # The points of the states, where they are drawn
 
     @cached_property
     def ranges(self) -> tuple[AnswerRange, ...]:

@@ -46,11 +46,9 @@ PUBLISHED = (
 """What abstracts say: words, how often as long, and what of ours stands beside: policy, the other, time.  The abstract
 does not say what the total time is."""
 
-SIZES = {1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}
-"""GPUs of a job -> share of the jobs."""
+SIZES = {1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}  # GPUs of a job -> share of the jobs
 
-SPANS = {(1.5, 3.0): 0.8, (3.0, 4.0): 0.2}
-"""Ends of the decimal logarithm of run times in minutes -> share of the jobs."""
+SPANS = {(1.5, 3.0): 0.8, (3.0, 4.0): 0.2}  # Ends of the decimal logarithm of run times in minutes -> share of the jobs
 
 
 def family_of(model: object) -> str:
@@ -240,8 +238,7 @@ def generations_run(
     )
 
 
-Runs = dict[tuple[float, str], list["GenerationsRun"]]
-"""Load and policy -> a run for each seed."""
+Runs = dict[tuple[float, str], list["GenerationsRun"]]  # Load and policy -> a run for each seed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster
 
 
-Percentiles = tuple[float, float, float]
-"""P10, P50, P90."""
+Percentiles = tuple[float, float, float]  # P10, P50, P90
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,10 +254,8 @@ class InputPoints:
     """
 
     inputs: tuple[UncertainInput, ...]
-    draws: int
-    """How many draws there are."""
-    seed: int
-    """Same seed, same draws."""
+    draws: int  # How many draws there are
+    seed: int  # Same seed, same draws
 
     @cached_property
     def swinging(self) -> dict[str, tuple[float, ...]]:
@@ -315,16 +313,11 @@ _RANGE = re.compile(rf"({_NUMBER})(?:\.\.({_NUMBER}))?")
 class UncertainInput:
     """An input with its distribution."""
 
-    name: str
-    """By which an answer's function knows it."""
-    words: str
-    """What it is, with its unit: ``hours of a repair``."""
-    quantile: Callable[[float], float]
-    """From a probability between 0 and 1 to the value that is not exceeded with it."""
-    source: str
-    """Where the distribution is from."""
-    ordered: bool = True
-    """False = its values have no order, as those of a seed."""
+    name: str  # By which an answer's function knows it
+    words: str  # What it is, with its unit: `hours of a repair`
+    quantile: Callable[[float], float]  # From a probability between 0 and 1 to the value that is not exceeded with it
+    source: str  # Where the distribution is from
+    ordered: bool = True  # False = its values have no order, as those of a seed
 
     @property
     def certain(self) -> bool:

@@ -229,8 +229,7 @@ class ReserveAnswer(CapacityAnswer):
 class LargeAndSmall:
     """A placement algorithm made of two: one for large jobs, a rule for small ones."""
 
-    least: int
-    """Nodes from which on a job is large."""
+    least: int  # Nodes from which on a job is large
     large: PlacementAlgorithm = field(default_factory=partial(ALGORITHMS.load, "exact"))
     small: PlacementAlgorithm = field(default_factory=partial(ALGORITHMS.load, "gpu-packing"))
     name: str = "by-size"
@@ -246,10 +245,8 @@ class LargeAndSmall:
 class CheckpointEvery:
     """What a stopped job has left: the work up to its last checkpoint."""
 
-    interval: float
-    """Seconds of work between checkpoints, above 0."""
-    lost: float = 0.0
-    """Node-seconds of work that was lost so far."""
+    interval: float  # Seconds of work between checkpoints, above 0
+    lost: float = 0.0  # Node-seconds of work that was lost so far
 
     def saved(self, job: SimJob, *, done: float) -> float:  # noqa: ARG002
         """Return what the last checkpoint holds."""

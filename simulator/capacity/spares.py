@@ -257,12 +257,9 @@ class StatedDomain:
     """A kind of domain, of which a job has as many as its nodes fill."""
 
     name: str
-    nodes: int
-    """Nodes of each."""
-    rate: UncertainInput
-    """Failures per 1,000 domain-days."""
-    hours: UncertainInput
-    """Hours until its nodes are back."""
+    nodes: int  # Nodes of each
+    rate: UncertainInput  # Failures per 1,000 domain-days
+    hours: UncertainInput  # Hours until its nodes are back
 
 
 def stated_domain(text: str, cluster: Cluster | None) -> StatedDomain:

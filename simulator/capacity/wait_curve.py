@@ -42,10 +42,8 @@ SHARE = 0.95  # Of the jobs: their longest wait is the percentile that is told
 class ReplayedLoad:
     """The waits of one replay."""
 
-    load: float
-    """GPU time that jobs ask for, as a share of what the cluster has."""
-    waits: FloatArray
-    """Seconds that each job waited that is counted, in order of submission; at least one."""
+    load: float  # GPU time that jobs ask for, as a share of what the cluster has
+    waits: FloatArray  # Seconds that each job waited that is counted, in order of submission; at least one
 
     @cached_property
     def ascending(self) -> FloatArray:
@@ -77,8 +75,7 @@ class WaitCurve:
 
     replays: tuple[ReplayedLoad, ...]
     """At least one, by ascending load, the last at the highest load for which there is an answer."""
-    jobs: int = 0
-    """Jobs of the workload."""
+    jobs: int = 0  # Jobs of the workload
 
     def points(self, chance: float = 0.0) -> tuple[list[float], list[float]]:
         """Return the loads that were replayed and the seconds at each, if the run was off by so many standard errors.

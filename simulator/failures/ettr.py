@@ -218,12 +218,9 @@ WIDE = 8.0  # Standard deviations of the single nodes away beyond which there ar
 class Outages:
     """One kind of failure, at several points of uncertain inputs."""
 
-    nodes: int
-    """Nodes of the job that it takes away at once."""
-    failures: Floats
-    """Shape [points]: failures per second, of all of the job while it runs."""
-    repair: Floats
-    """Shape [points]: mean seconds until they are back."""
+    nodes: int  # Nodes of the job that it takes away at once
+    failures: Floats  # Shape [points]: failures per second, of all of the job while it runs
+    repair: Floats  # Shape [points]: mean seconds until they are back
 
     @property
     def away(self) -> Floats:

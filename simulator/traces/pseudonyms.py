@@ -51,8 +51,7 @@ A reservation without a name of its own is called after its user, the label of m
 group, an id of an association stands for a user: reservation.c and data_parser/v0.0.46 of Slurm.
 """
 
-_STATES = {"state": "state", "status": "state"}
-"""Columns that may say who cancelled a job."""
+_STATES = {"state": "state", "status": "state"}  # Columns that may say who cancelled a job
 
 _PAIRS: dict[tuple[str, ...], str] = {
     ("jobs", "name"): "job",

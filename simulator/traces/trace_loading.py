@@ -132,8 +132,7 @@ class NamedColumns:
     """A reader that knows its columns by name; a subclass says which there must be, and what job a row is."""
 
     format: ClassVar[FileFormat]
-    columns: ClassVar[tuple[str, ...]]
-    """Those without which there is no job."""
+    columns: ClassVar[tuple[str, ...]]  # Those without which there is no job
     asked_to_explain: ClassVar[bool] = False
     """Whether a file with most of the columns is given to this reader, to say which is missing."""
 

@@ -10,8 +10,7 @@ import pytest
 from benchmarks.predictions.alpha_study import ALPHAS, rows
 from benchmarks.predictions.cases import DENSE, LEVEL, MOE, cases, job_of, on_9600, over_unaligned
 from benchmarks.predictions.rectangles import published_ratios, rectangles
-from benchmarks.predictions.table import MODELS, lines_of
-from benchmarks.simulation import PREDICTIONS
+from benchmarks.predictions.table import HEAD, MODELS, lines_of
 from scheduler.job import Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.types import Limits
@@ -24,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "predictions.md"
 def test_the_page_says_what_the_code_predicts() -> None:
     """The runs on 96 GPUs, which are quick: each stands once with every prediction and its range, in every model."""
     page = PAGE.read_text(encoding="utf-8")
-    assert page.startswith(PREDICTIONS)
+    assert page.startswith(HEAD)
     rows = [row for row in page.splitlines() if row.startswith("|")]
     for line in lines_of(islice(cases(10.0), 8)):
         cells = [str(prediction) for prediction in line.predictions.values()]

@@ -75,7 +75,7 @@ def test_promises_of_a_run() -> None:
     that all have a placement, and the tight ones, of which there are none.
     """
     four = [row(i, objective=2.0, bound=2.0) for i in range(3)] + [row(3, objective=2.0, bound=1.8)]
-    assert [(promise.measured, promise.met) for promise in proofs.kept(four)] == [
+    assert [(measured, met) for _, measured, met in proofs.kept(four)] == [
         ("75.0%", False),
         ("100.0%", True),
         ("10.0%", False),

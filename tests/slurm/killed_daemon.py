@@ -1,19 +1,9 @@
-"""`arnold slurm serve` on the Slurm of this machine, killed at a step."""
+"""`arnold slurm serve` on a real Slurm, killed at a step."""
 
 from __future__ import annotations
 
 import sys
 
-import pytest
-
-from tests.real_slurm import installs
-
-INSTALLS = [install for install in installs() if install.root is None]
-MARKS = [
-    pytest.mark.launchers,
-    pytest.mark.xdist_group("launchers"),
-    pytest.mark.skipif(not INSTALLS, reason="no Slurm on this machine (slurmctld, slurmd, sbatch), or not root"),
-]
 STEPS = ("plan", "reservation", "order", "update", "start")
 """Where a daemon is killed: behind each of its steps, and when it sees that a job runs."""
 

@@ -10,24 +10,21 @@ from typing import Any
 
 import pytest
 
-from tests.real_slurm import RealSlurm, installs, real_slurm
+from tests.real_slurm import Install, RealSlurm, real_slurm
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 
 KEEPER = Path(__file__).parents[2] / "manifests" / "slurm" / "node_keeper"
 NODES = ("n01", "n02", "n03", "n04")
 TOPOLOGY = "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
-INSTALLS = installs()
 
 Arnold = Callable[..., Any]
 
 
-@pytest.fixture(scope="module", params=INSTALLS or [None], ids=lambda found: found.version if found else "")
-def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+@pytest.fixture(scope="module")
+def started(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """A Slurm of four nodes, of each version that is found here."""
-    if request.param is None:
-        pytest.skip("no Slurm here, or not root")
-    with real_slurm(request.param, tmp_path_factory.mktemp("slurm"), NODES, TOPOLOGY, gpus=2) as slurm:
+    with real_slurm(install, tmp_path_factory.mktemp("slurm"), NODES, TOPOLOGY, gpus=2) as slurm:
         yield slurm
 
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import Any
 import pytest
 
 from slurm.serve import served
-from tests.real_slurm import DEADLINE, RealSlurm, real_slurm
-from tests.slurm.killed_daemon import INSTALLS, MARKS, STEPS, killed_at
+from tests.ports import free_port
+from tests.real_slurm import DEADLINE, Install, RealSlurm, real_slurm
+from tests.slurm.killed_daemon import STEPS, killed_at
 from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
 
-pytestmark = MARKS
+pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 
 ARNOLD = Path(sys.executable).with_name("arnold")
 
@@ -34,10 +36,12 @@ sleep {seconds}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+def made(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """Eight nodes of two GPUs in two minipods, with the plug-in that lets jobs wait for their plan."""
-    folder = tmp_path_factory.mktemp("slurm")
-    with real_slurm(INSTALLS[0], folder, NODES, TOPOLOGY, gpus=2, conf="JobSubmitPlugins=lua\n") as slurm:
+    shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
+    # from 24.11 on Slurm has priority/multifactor unless it is told otherwise
+    conf = "JobSubmitPlugins=lua\nPriorityFlags=ACCRUE_ALWAYS\n"
+    with real_slurm(install, folder, NODES, TOPOLOGY, gpus=2, shared=shared, conf=conf) as slurm:
         yield slurm
 
 
@@ -167,15 +171,18 @@ def test_what_waits_is_listed_and_explained(slurm: dict[str, str], tmp_path: Pat
     words = ["--grid", GRID, "--parsable", f"--output={tmp_path}/%j.out", str(script)]
     command = [str(ARNOLD), "slurm", "submit", *words]
     assert subprocess.run(command, env=slurm, capture_output=True, check=False).returncode == 3
-    with serving(slurm):
-        wait_until(lambda: served(Path(slurm["SLURM_CONF"]).parent / "share" / "orders"), slurm)
+    with serving(slurm, "--policy", "priority-age"):
+        wait_until(lambda: served(Path(slurm["SLURM_CONF"]).parent / "share" / "orders") is not None, slurm)
         number = subprocess.run(command, env=slurm, capture_output=True, text=True, check=True).stdout.strip()
         explained = arnold("explain", number)
         assert (explained["plan"], explained["could_have"], explained["free"]) == ("asked", 8, 2)
+        small = submit(slurm, tmp_path, "-N2", "--comment=arnold: tp=2,dp=2", "-t1")
+        # by priority-backfill, which is served unless said otherwise, the two free nodes would be its
+        assert f"job {number} is before it" in arnold("explain", small)["reason"]
         rows = {row["job"]: row for row in arnold("queue")["jobs"]}
         assert (rows[blocker]["plan"], rows[number]["grid"]) == (None, GRID)
         asked(slurm, "scancel", blocker)
-        wait_until(lambda: state_of(slurm, number) == "COMPLETED", slurm)
+        wait_until(lambda: state_of(slurm, number) == state_of(slurm, small) == "COMPLETED", slurm)
     assert in_order(tmp_path, number)
     asked(slurm, "scancel", "--state=PENDING", "--user=root")
 
@@ -204,3 +211,35 @@ def test_a_slurm_that_is_away_is_asked_again(slurm: dict[str, str], tmp_path: Pa
         said = next(line for line in iter(daemon.stdout.readline, "") if "asked again" in line)
     assert "asked again in 1 s" in said
     assert {file.name for file in orders.iterdir()} - {file.name for file in before} <= {".serve.lock"}
+
+
+def test_the_page_shows_what_runs_and_what_waits(slurm: dict[str, str], tmp_path: Path) -> None:
+    """A job on four nodes has them on the page, one that asks for all eight waits there with its reason; SIGTERM ends
+    the page with exit 0.
+    """
+    running = submit(slurm, tmp_path, "-N4", "-J", "first", seconds=60)
+    wait_until(lambda: state_of(slurm, running) == "RUNNING", slurm)
+    waiting = submit(slurm, tmp_path, "-N8", "-J", "second", "--comment=arnold: tp=2,dp=4,pp=2")
+    command = [str(ARNOLD), "slurm", "page", "--bind", f"127.0.0.1:{(port := free_port())}"]
+    rows: dict[str, dict[str, list[Any]]] = {"placed": {}, "waiting": {}, "nodes": {}, "state": {}}
+    with subprocess.Popen(command, env=slurm, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as page:
+        try:
+            assert page.stdout is not None
+            assert f"http://127.0.0.1:{port}/" in page.stdout.readline()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/events", timeout=DEADLINE) as events:
+                while not (rows["placed"] and rows["waiting"]):
+                    line = events.readline()
+                    if line.startswith(b"data: "):
+                        for table, some in json.loads(line[6:])["rows"].items():
+                            rows.setdefault(table, {}).update(some)
+            page.terminate()
+            assert page.wait(timeout=60) == 0
+        finally:
+            page.kill()
+            asked(slurm, "scancel", running, waiting)
+    assert rows["state"]["lost"] == [""]
+    assert [*rows["placed"]] == [f"{running} first"]
+    assert sum(number > 0 for number, *_ in rows["nodes"].values()) == 4
+    phase, why, *_ = rows["waiting"][f"{waiting} second"]
+    assert phase == "PENDING (asked)"
+    assert "8 nodes" in why

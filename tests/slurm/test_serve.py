@@ -13,7 +13,7 @@ from slurm import serve
 from slurm.ask import SlurmRefused
 from slurm.serve import AlreadyServed, Service, alone, check, read_orders, served
 from tests.facts import saying
-from tests.slurm.made_slurm import decided, job, looked
+from tests.slurm.made_slurm import BLOCKS, decided, job, looked
 
 
 class Told:
@@ -57,6 +57,20 @@ def test_a_reservation_that_is_refused_is_done_without(tmp_path: Path, monkeypat
     assert sum("permission denied" in line and "arnold slurm check" in line for line in told.log) == 1
 
 
+def test_on_blocks_nothing_is_done_without_a_reservation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lasts as long as its job may run, which is to be on its nodes alone; where it is refused the job waits."""
+    live = looked(job(), topology=BLOCKS)
+    told, refused = Told(tmp_path, monkeypatch), Told(tmp_path, monkeypatch, create="Requested nodes are busy")
+    refused.service.act(decided(live), live, set())
+    assert [words[0] for words, _ in refused.calls] == ["create"]
+    assert read_orders(tmp_path) == {}
+    monkeypatch.setattr(serve, "tell", told.tell)
+    told.service.act(decided(live), live, set())
+    (created, _), (update, _) = told.calls
+    assert {"Duration=UNLIMITED", "Flags=NO_HOLD_JOBS_AFTER,PURGE_COMP=00:01:00"} <= {*created}
+    assert not any(word.startswith("ReqNodeList") for word in update)
+
+
 def test_a_controller_that_goes_away_ends_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing more is asked; one that refuses a job, as it has ended, is asked for the next."""
     live = looked(job(1), job(2))
@@ -97,13 +111,14 @@ def test_nodes_of_another_partition_are_never_written() -> None:
 
 
 def test_one_daemon_serves_a_folder(tmp_path: Path) -> None:
-    """The second is an error of exit code 1; when the first has gone, another may come."""
-    assert not served(tmp_path)
-    with alone(tmp_path):
-        assert served(tmp_path)
-        with pytest.raises(AlreadyServed, match=saying("process")) as error, alone(tmp_path):
+    """By one policy, which it says; the second is an error of exit code 1; when the first has gone, another may."""
+    assert served(tmp_path) is None
+    with alone(tmp_path, "fifo"):
+        assert served(tmp_path) == "fifo"
+        with pytest.raises(AlreadyServed, match=saying("process")) as error, alone(tmp_path, "arnold"):
             pass
         assert error.value.exit_code == 1
-    with alone(tmp_path):
-        pass
-    assert not served(tmp_path)
+        assert served(tmp_path) == "fifo"
+    with alone(tmp_path, "arnold"):
+        assert served(tmp_path) == "arnold"
+    assert served(tmp_path) is None

@@ -21,10 +21,10 @@ from time import monotonic, sleep
 
 import pytest
 
-from tests.real_slurm import RealSlurm, real_slurm
-from tests.slurm.killed_daemon import INSTALLS, MARKS, STEPS, killed_at
+from tests.real_slurm import Install, RealSlurm, real_slurm
+from tests.slurm.killed_daemon import STEPS, killed_at
 
-pytestmark = MARKS
+pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 KILLS = int(os.environ.get("ARNOLD_KILLS", "5"))
 JOBS, OTHERS, LOSSES = -(-KILLS * 5 // 6), -(-KILLS * 10 // 3), KILLS // 3
 NODES = tuple(f"n{i:02}" for i in range(1, 17))
@@ -46,11 +46,11 @@ sleep 1
 
 
 @pytest.fixture
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+def slurm(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """Sixteen nodes of two GPUs in four minipods; ended jobs are remembered."""
-    folder = tmp_path_factory.mktemp("slurm")
+    shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
     conf = "JobSubmitPlugins=lua\nMinJobAge=7200\n"
-    with real_slurm(INSTALLS[0], folder, NODES, TOPOLOGY, gpus=2, conf=conf) as started:
+    with real_slurm(install, folder, NODES, TOPOLOGY, gpus=2, shared=shared, conf=conf) as started:
         yield started
 
 

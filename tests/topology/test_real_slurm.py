@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ground.files import Source
 from tests.case_counts import examples
-from tests.real_slurm import DEADLINE, Install, installs, real_slurm
+from tests.real_slurm import DEADLINE, Install, real_slurm
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.node_names import fold_hostlist, outgrows_slurm
@@ -29,17 +29,7 @@ from topology.writers import TOPOLOGY_WRITERS
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 
-INSTALLS = installs()
 BLOCKS_SINCE, EMPTY_BLOCKS_SINCE = (24, 5), (26, 5)
-
-
-@pytest.fixture(scope="module", params=INSTALLS or [None], ids=lambda found: found.version if found else "")
-def install(request: pytest.FixtureRequest) -> Install:
-    """Each Slurm that is found here."""
-    if request.param is None:
-        pytest.skip("no Slurm here, or not root")
-    found: Install = request.param
-    return found
 
 
 @pytest.fixture(scope="module")

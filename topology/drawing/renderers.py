@@ -30,6 +30,7 @@ def svg_drawing(
     title: str,
     note: Callable[[Shape], str],
     marks: Mapping[int, str] | None = None,
+    counted: bool = True,
 ) -> str:
     """Return the drawing as one ``<svg>`` element.
 
@@ -38,17 +39,19 @@ def svg_drawing(
 
     :param paint: shape [nodes], index into ``classes`` of the style sheet.
     :param marks: node -> class of a mark drawn on its square.
+    :param counted: whether tips say how many nodes of a domain are in which state; not where states change.
     """
     states, marked, side = node_states(cluster), marks or {}, layout.side
 
     def tip(shape: Shape) -> str:
-        """Return the name of a box, and how many nodes are in which state and have which type of GPU."""
+        """Return the name of a box, how many nodes it has, in which state and with which type of GPU."""
         name = " / ".join(f"{level} {name}" for level, name in zip(shape.levels, shape.names, strict=True))
-        counts = ", ".join(f"{count:,} {state.label}" for state, count in legend(states[shape.nodes]))
+        of_states = ", ".join(f"{count:,} {state.label}" for state, count in legend(states[shape.nodes]))
+        counts = f": {of_states}" if counted else ""
         types = np.bincount(cluster.gpu_type_of[shape.nodes], minlength=len(cluster.gpu_types)).tolist()
         named = [f"{n:,} of {of}" for of, n in zip(cluster.gpu_types, types, strict=True) if of and n]
         kinds = f"\nGPUs: {', '.join(named)}" if named else ""
-        return f"{name or 'cluster'}\n{len(shape.nodes):,} nodes: {counts}{kinds}"
+        return f"{name or 'cluster'}\n{len(shape.nodes):,} nodes{counts}{kinds}"
 
     squares = list(zip(layout.nodes.tolist(), layout.x, layout.y, strict=True))
     cuts = [(bar, *cut) for bar in layout.bars for cut in slices(bar, paint, len(classes))]

@@ -26,8 +26,7 @@ from simulator.traces.trace_loading import Numbered, json_likeness
 
 FIELDS = 18
 JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE = 0, 1, 2, 3, 4, 7, 8, 9, 10
-USER, GROUP, QUEUE = 11, 12, 14
-"""Places of the fields that are read, from 0."""
+USER, GROUP, QUEUE = 11, 12, 14  # Places of the fields that are read, from 0
 
 STATUS: dict[str, Status] = {"0": "failed", "1": "completed", "5": "cancelled"}
 PARTS = frozenset({"2", "3", "4"})

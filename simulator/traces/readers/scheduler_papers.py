@@ -101,8 +101,7 @@ class Gavel:
             )
 
 
-ONLY_MURI = ("iteration_time", "resource_time_0")
-"""Columns that Muri's traces have and those of Tiresias have not."""
+ONLY_MURI = ("iteration_time", "resource_time_0")  # Columns that Muri's traces have and those of Tiresias have not
 
 
 class Tiresias(NamedColumns):

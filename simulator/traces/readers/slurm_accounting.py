@@ -354,8 +354,7 @@ def _header(cells: Sequence[str], where: str) -> Sequence[str]:
 
 NO_VALUES = frozenset({2.0**32 - 2, 2.0**32 - 1, 2.0**64})
 """NO_VAL and INFINITE of slurm.h, of 32 bits and (as floats have them) of 64: may stand where no object says it."""
-TIMES = ("submission", "eligible", "start", "end", "elapsed", "limit")
-"""Keys of ``time``; the limit counts minutes."""
+TIMES = ("submission", "eligible", "start", "end", "elapsed", "limit")  # Keys of `time`; the limit counts minutes
 
 
 class SacctJson:

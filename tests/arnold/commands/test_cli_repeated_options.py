@@ -16,7 +16,10 @@ from arnold.commands.command_table import arnold as root
 Arnold = Callable[..., Any]
 
 # A service, and commands that print what programs of Slurm print.
-WITHOUT_JSON = {("extender", "serve"), ("slurm", "serve"), ("slurm", "submit"), ("slurm", "order"), ("slurm", "flags")}
+WITHOUT_JSON = {
+    *(("slurm", name) for name in ("serve", "submit", "order", "flags", "page")),
+    *(("extender", "serve"), ("kube", "page")),
+}
 
 
 def leaves(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extender.cluster_api.client import GANGPLANS, NODES
+from extender.cluster_api.client import GANGPLANS, HISTORIES, NODES, PODS
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Job, Parallelism
 from tests.extender.fake_cluster import FakeCluster, stand_in
-from tests.extender.things import MINIPOD, key, node_json
+from tests.extender.things import MINIPOD, key, node_json, pod_json, uid
 from tests.facts import says
 from tests.health.peers.fake_prometheus import serving
 from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_UNTIL
@@ -55,6 +55,42 @@ def power(factors: dict[str, float]) -> Callable[[str, float, float, float], Any
         return {"status": "success", "data": {"resultType": "matrix", "result": series}}
 
     return answer
+
+
+STEPS = "max by (node) (training_steps)"
+
+
+def steps(
+    behind: dict[str, int], *, standing: str | None = "b", moved: str = "n11"
+) -> Callable[[str, float, float, float], Any]:
+    """What Prometheus says of steps: one gang came to 100 and stands, but for nodes that are behind; of nothing else.
+
+    :param moved: the node of rank 3 of gang b.
+    """
+
+    def answer(query: str, start: float, end: float, step: float) -> Any:
+        series = []
+        for gang, numbers in GANGS.items():
+            for number in numbers if "steps" in query else ():
+                name = moved if number == 11 else f"n{number:02}"
+                times = np.arange(start, end + step / 2.0, step)
+                came = np.full(len(times), 100 - behind.get(name, 0)) if gang == standing else times // 10.0
+                pairs = [[float(at), f"{count:.0f}"] for at, count in zip(times, came, strict=True)]
+                series.append({"metric": {"node": name}, "values": pairs})
+        return {"status": "success", "data": {"resultType": "matrix", "result": series}}
+
+    return answer
+
+
+def run_pods(api: FakeCluster, **moved: str) -> None:
+    """The pods of gang b, which a Job makes, run where its plan says; some have moved."""
+    pods = tuple(uid(f"b-{rank}") for rank in range(8))
+    spec = PlanSpec.of(Job("g", Parallelism(tp=8, dp=8), level=MINIPOD), dialect="job", priority=0)
+    nodes = tuple(moved.get(name, name) for name in (f"n{number:02}" for number in GANGS["b"]))
+    plan = GangPlan(key("b"), PlanPhase.BOUND, spec=spec, nodes=nodes, pods=pods, bound_pods=8)
+    api.put(GANGPLANS, encode_plan(plan))
+    for rank, node in enumerate(nodes):
+        api.put(PODS, pod_json(f"b-{rank}", node=node, phase="Running", owner=("Job", "b")))
 
 
 def annotations(api: FakeCluster) -> dict[str, str]:
@@ -141,3 +177,42 @@ def test_only_a_live_kubernetes_is_watched(arnold: Arnold, tmp_path: Path) -> No
     """A file has no gangs that run."""
     ran = arnold("watch", "--cluster", "cluster.csv", "--prometheus", "http://p:1", "--store", tmp_path / "s", "--json")
     assert (ran.code, ran.json["error"]["where"]) == (2, "--cluster")
+
+
+def test_a_gang_that_stands_still_is_told_of(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """By default nothing is stopped: the node that is behind is dearer by a warning, and the advice is kept."""
+    run_pods(api)
+    with serving(steps({"n11": 1})) as prometheus:
+        ran = watch(arnold, prometheus.url, tmp_path, "--progress", STEPS, "--json")
+        again = watch(arnold, prometheus.url, tmp_path, "--progress", STEPS, "--json").json
+    # nothing is known of the metrics by which nodes are compared, which the round says
+    assert (ran.code, ran.json["error"]["where"]) == (2, prometheus.url)
+    (gang,) = ran.json["stalls"]
+    assert ran.json["recorded"]["events"]
+    assert (gang["gang"], gang["nodes"], gang["ranks"]) == ("b", ["n11"], [3])
+    assert [step["did"] for step in gang["steps"]] == ["StandsStill", "Named", "Advised"]
+    assert again["stalls"] == []
+    assert annotations(api) == {"n11": "1.05"}
+    assert not any(verb == "evict" for verb, *_ in api.asked)
+
+
+def test_a_gang_that_stands_still_is_helped_once(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """By the policy act the node is out and its pod evicted; the same rank on another node is the program's fault,
+    which takes no second node, and the first comes back.
+    """
+    act = ("--progress", STEPS, "--policy", "act", "--json")
+    run_pods(api)
+    with serving(steps({"n11": 1})) as prometheus:
+        watch(arnold, prometheus.url, tmp_path, *act)
+    assert annotations(api) == {"n11": "faulty"}
+    assert [name for verb, _, name in api.asked if verb == "evict"] == ["b-3"]
+    run_pods(api, n11="n24")  # the extender has moved it, and its Job has made it anew
+    with serving(steps({}, standing=None, moved="n24")) as prometheus:
+        (gang,) = watch(arnold, prometheus.url, tmp_path, *act).json["stalls"]
+    assert [step["did"] for step in gang["steps"][2:]] == ["Evicted", "Moved", "Resumed"]
+    with serving(steps({"n24": 1}, moved="n24")) as prometheus:
+        (gang,) = watch(arnold, prometheus.url, tmp_path, *act).json["stalls"]
+    assert (gang["nodes"], gang["steps"][-1]["did"]) == (["n24"], "Withheld")
+    assert annotations(api) == {}
+    kept = api.find(HISTORIES, "arnold", "team")["spec"]["incidents"]
+    assert [[step["did"] for step in incident["steps"]][-1] for incident in kept] == ["Resumed", "Withheld"]

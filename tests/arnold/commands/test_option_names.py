@@ -35,6 +35,7 @@ OF_TWO_KINDS = {
     "--cluster": "a watch writes to a live Kubernetes, all others read a cluster of any form",
     "--grid": "a study has shapes of jobs, a job on Slurm its degrees of parallelism",
     "--from": "profiles are of any package, flags of a few tools",
+    "--policy": "a watch advises or acts, all others put jobs in an order",
     "--nodes": "a job that runs has names of nodes, a capacity question numbers of them",
 }
 """Options that take another kind of value in one command than in another, and why."""

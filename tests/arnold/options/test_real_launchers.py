@@ -21,7 +21,7 @@ import yaml
 
 from arnold.options import placement_outputs
 from tests.ports import free_port
-from tests.real_slurm import RealSlurm, installs, real_slurm
+from tests.real_slurm import Install, RealSlurm, real_slurm
 
 Arnold = Callable[..., Any]
 
@@ -36,7 +36,6 @@ NODES = ("n01", "n03", "n02", "n04")
 DEADLINE = 60.0  # Seconds until programs that are started must answer; bounds a failure, measures nothing
 
 MPIRUN = shutil.which("mpirun")
-INSTALLS = installs()
 
 
 @pytest.fixture
@@ -155,12 +154,12 @@ def test_open_mpi_5_keeps_the_order_of_the_hostfile(files: Path) -> None:
 # --- Slurm
 
 
-@pytest.fixture(scope="module", params=range(len(INSTALLS) or 1), ids=lambda i: INSTALLS[i].version if INSTALLS else "")
-def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+@pytest.fixture(scope="module")
+def real(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     """A Slurm of four nodes of two GPUs, of each version that is found here."""
     topology = "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
     shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
-    with real_slurm(INSTALLS[request.param], folder, NODES, topology, gpus=GPUS, shared=shared) as started:
+    with real_slurm(install, folder, NODES, topology, gpus=GPUS, shared=shared) as started:
         yield started
 
 
@@ -189,12 +188,6 @@ def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
     return printed.splitlines()
 
 
-needs_slurm = pytest.mark.skipif(
-    not INSTALLS, reason="no Slurm here (slurmctld, slurmd, sbatch, sinfo and more), or not root, as slurmd is"
-)
-
-
-@needs_slurm
 @pytest.mark.parametrize(("options", "expected"), [((), EACH_GPU), (("--ntasks=4", "--ntasks-per-node=1"), EACH_NODE)])
 def test_slurm_lays_tasks_out_in_rank_order(
     files: Path, slurm: dict[str, str], options: tuple[str, ...], expected: dict[int, str]
@@ -206,7 +199,6 @@ def test_slurm_lays_tasks_out_in_rank_order(
     assert {int(rank): node for rank, node in map(str.split, lines)} == expected
 
 
-@needs_slurm
 def test_slurm_tasks_take_their_lines_of_the_torchrun_file(files: Path, slurm: dict[str, str]) -> None:
     """The line of first-placement.md of the docs, with a torchrun that says where it is and what it is told."""
     (files / "torchrun").write_text('#!/bin/sh\necho "$SLURMD_NODENAME torchrun $*"\n')
@@ -219,7 +211,6 @@ def test_slurm_tasks_take_their_lines_of_the_torchrun_file(files: Path, slurm: d
     assert sorted(ran) == sorted(f"{one} train.py" for one in wanted)
 
 
-@needs_slurm
 def test_a_live_slurm_is_a_cluster(arnold: Arnold, files: Path, slurm: dict[str, str]) -> None:
     """Slurm says its topology, the GPUs and states of its nodes: the job lies as on the cluster file, and not at all
     once a node is drained, as it takes all four.
@@ -254,7 +245,6 @@ def on_slurm(arnold: Arnold, real: RealSlurm, slurm: dict[str, str]) -> Arnold:
     return arnold
 
 
-@needs_slurm
 @pytest.mark.parametrize(("line", "expected"), IDIOMS.values(), ids=IDIOMS)
 def test_slurm_submit_puts_ranks_where_they_were_planned(
     on_slurm: Arnold, tmp_path: Path, line: str, expected: dict[int, str] | None
@@ -275,7 +265,6 @@ def test_slurm_submit_puts_ranks_where_they_were_planned(
     assert hosts == [*EACH_GPU.values()]
 
 
-@needs_slurm
 def test_slurm_submit_of_what_does_not_fit(on_slurm: Arnold, tmp_path: Path, slurm: dict[str, str]) -> None:
     """Five nodes are wanted of four, or one that is chosen already: nothing is submitted; nor by a trial."""
     script = tmp_path / "train.sh"
@@ -287,7 +276,6 @@ def test_slurm_submit_of_what_does_not_fit(on_slurm: Arnold, tmp_path: Path, slu
     assert queue == ""
 
 
-@needs_slurm
 @pytest.mark.parametrize("words", [("-p", "all", "--quiet"), ("-QW",), ("--",)], ids=" ".join)
 def test_slurm_submit_leaves_an_order_whatever_is_printed(
     on_slurm: Arnold, tmp_path: Path, words: tuple[str, ...], slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch

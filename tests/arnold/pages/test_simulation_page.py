@@ -200,6 +200,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Shown]:
     return dict(zip(views, show([*views.values()], tmp_path_factory.mktemp("browser")), strict=True))
 
 
+def test_a_domain_says_how_many_nodes_it_has_and_nothing_of_an_instant() -> None:
+    """What is in use changes from instant to instant, and the drawing is one for all."""
+    boxes = re.findall(r'<rect class="box[^>]*data-tip="([^"]*)"', page()[0])
+    assert boxes
+    assert all(re.fullmatch(r"\w+ \w+\n\d+ nodes(?:\nGPUs: .*)?", box) for box in boxes), boxes
+
+
 @in_browser
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_shows_it(shown: Mapping[str, Shown], width: int) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from extender.extender_metrics import Metrics
-from extender.service.settings import ServeOptions
 from extender.service.web import BodyReader, HttpApplication, RotatingContext, TlsFiles, web_server
 from scheduler.queue.priority import PriorityAge
 from tests.case_counts import cases
@@ -46,7 +45,7 @@ def test_no_request_is_a_fault_of_ours(tmp_path: Path, caplog: pytest.LogCapture
         bodies=bodies,
         mutual_tls=True,
     )
-    server = web_server(ServeOptions(), RotatingContext(files), application.app())
+    server = web_server(application.app(), tls=RotatingContext(files))
     by_name = {"Pod": member_json("g", 1, 2, gate=False), "Nodes": None, "NodeNames": NODES}
     whole = {**by_name, "Nodes": {"items": [node_json(name) for name in NODES]}, "NodeNames": None}
     honest = [json.dumps(document).encode() for document in (by_name, whole)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
 
 import numpy as np
 from hypothesis import given
@@ -14,8 +13,8 @@ from scheduler.job import Job, Parallelism
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import Limits
 from scheduler.queue.fifo_and_backfill import PriorityBackfill
-from scheduler.queue.live_pass import plan_waiting
-from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running, RunningEntry, Waiting
+from scheduler.queue.live_pass import LiveNodes, plan_waiting
+from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, RunningEntry, Waiting
 from scheduler.queue.priority import PriorityAge
 from topology.cluster import BoolArray, IntArray
 from topology.generate import minipods
@@ -23,16 +22,15 @@ from topology.generate import minipods
 NODES = 8
 
 
-class MadeCluster:
+class MadeCluster(LiveNodes):
     """Eight nodes of eight GPUs in two minipods, with some jobs: each its number of nodes; of 0 nodes it is no job."""
 
     reservations: Sequence[CapacityReservation] = ()
     running: Sequence[RunningEntry[int]] = ()
-    domains: Sequence[IntArray] = ()
-    now = 0.0
 
     def __init__(self, wanted: Sequence[int], busy: int = 0) -> None:
         self.cluster = minipods(minipods=2, nodes=NODES).with_busy(range(busy))
+        super().__init__(self.cluster, 0.0)
         self.jobs = {i: QueuedJob(i, -i, float(i), nodes, 8) for i, nodes in enumerate(wanted)}
         self.promised: dict[int, tuple[str, ...]] = {}
         self.said: dict[int, str] = {}
@@ -48,31 +46,14 @@ class MadeCluster:
         return len(self.promised)
 
     @property
-    def total(self) -> IntArray:
-        """GPUs of each node."""
-        return self.cluster.gpus
-
-    @property
     def free(self) -> IntArray:
         """Those in no use, and promised to nobody."""
         taken = [self.cluster.index_of[name] for nodes in self.promised.values() for name in nodes]
         return self.cluster.with_busy(taken).free_gpus
 
-    def compartments(self, *, mix_types: bool) -> IntArray | None:
-        """None."""
-        return None
-
     def usable(self, job: Waiting) -> BoolArray:
         """All nodes."""
         return np.ones(NODES, dtype=np.bool_)
-
-    def may_fit(self, job: Waiting) -> bool:
-        """Each is asked about."""
-        return True
-
-    def unsaved(self, running: Running) -> float:
-        """Nothing runs."""
-        return inf
 
     def share(self, namespace: str) -> float:
         """Nobody has a share."""
