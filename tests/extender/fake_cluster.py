@@ -11,6 +11,7 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,10 @@ class FakeCluster:
         """One object."""
         self._ask("get", resource, name)
         return _bytes(self._find(resource, name, namespace))
+
+    async def served(self, resource: Resource) -> Resource:
+        """A kind in the version that is asked for, or else in the only one."""
+        return replace(resource, version=resource.version or "v1")
 
     async def read(self, path: str) -> bytes:
         """A document about itself, of which nobody reads more than that it is there."""
