@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
+T = TypeVar("T")
 Promise = tuple[str, str, bool]  # What the project wants of itself, what came out in the same unit, whether it is met
 
 
@@ -18,6 +20,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     )
     lines.extend(_line(row, widths, right) for row in cells)
     return "\n".join(lines)
+
+
+def table_of(items: Sequence[T], columns: Mapping[str, Callable[[T], object]]) -> str:
+    """A Markdown table with a row for each item; a column is its header, and what of an item stands there."""
+    return table([*columns], [[cell(item) for cell in columns.values()] for item in items])
 
 
 def promises(*lines: Promise) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.growth import draw_power, exponent, save
 from benchmarks.instances import grid_job
-from benchmarks.report import promises, section, table
+from benchmarks.report import promises, section, table_of
 from benchmarks.rows import watched
 from scheduler.algorithm_run import run
 from scheduler.outcome import Outcome
@@ -179,20 +179,20 @@ def _gap(point: Point) -> float:
 
 
 def _table(points: Sequence[Point]) -> str:
-    header = ["nodes", "free", "domains", "cells", "alpha", "seed", "(S, R)", "status", "gap", "s"]
-    lines = [
-        [
-            f"{point.nodes:,}",
-            f"{point.free:,}",
-            str(point.domains),
-            f"{point.rows}x{COLUMNS} = {point.rows * COLUMNS:,}",
-            str(point.alpha),
-            str(point.seed),
-            f"({found.dp}, {found.pp})" if (found := point.outcome.evaluation) else "-",
-            point.outcome.status,
-            f"{_gap(point):.1%}",
-            f"{point.seconds:.2f}",
-        ]
-        for point in points
-    ]
-    return table(header, lines)
+    def pair(point: Point) -> str:
+        worth = point.outcome.evaluation
+        return f"({worth.dp}, {worth.pp})" if worth else "-"
+
+    columns: dict[str, Callable[[Point], object]] = {
+        "nodes": lambda point: f"{point.nodes:,}",
+        "free": lambda point: f"{point.free:,}",
+        "domains": lambda point: point.domains,
+        "cells": lambda point: f"{point.rows}x{COLUMNS} = {point.rows * COLUMNS:,}",
+        "alpha": lambda point: point.alpha,
+        "seed": lambda point: point.seed,
+        "(S, R)": pair,
+        "status": lambda point: point.outcome.status,
+        "gap": lambda point: f"{_gap(point):.1%}",
+        "s": lambda point: f"{point.seconds:.2f}",
+    }
+    return table_of(points, columns)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import factorial
 from time import perf_counter
 
 from benchmarks.instances import grid_job
-from benchmarks.report import promises, section, table
+from benchmarks.report import promises, section, table_of
 from benchmarks.rows import watched
 from scheduler.algorithm_run import run
 from scheduler.job import Job
@@ -102,37 +102,24 @@ def report(runs: Sequence[JointRun]) -> str:
 
 
 def _table(runs: Sequence[JointRun]) -> str:
-    header = [
-        "jobs",
-        "seed",
-        "nodes wanted",
-        "free",
-        "sum",
-        "bound",
-        "gap",
-        "best order",
-        "worst order",
-        "worst is",
-        "s",
-    ]
-    rows = []
-    for one in runs:
-        found, worst = one.outcome, max(one.orders)
-        total = found.objective or float("nan")
-        more = "a job is stuck" if worst == float("inf") else f"{worst / total - 1:+.1%}"
-        rows.append(
-            [
-                one.jobs,
-                one.seed,
-                one.cells,
-                one.free,
-                f"{total:.1f}",
-                f"{found.bound or 0.0:.1f}",
-                f"{found.gap or 0.0:.1%}",
-                f"{min(one.orders):.1f}",
-                f"{worst:.1f}",
-                more,
-                f"{one.seconds:.1f}",
-            ]
-        )
-    return table(header, rows)
+    def total(run: JointRun) -> float:
+        return run.outcome.objective or float("nan")
+
+    def worse(run: JointRun) -> str:
+        worst = max(run.orders)
+        return "a job is stuck" if worst == float("inf") else f"{worst / total(run) - 1:+.1%}"
+
+    columns: dict[str, Callable[[JointRun], object]] = {
+        "jobs": lambda run: run.jobs,
+        "seed": lambda run: run.seed,
+        "nodes wanted": lambda run: run.cells,
+        "free": lambda run: run.free,
+        "sum": lambda run: f"{total(run):.1f}",
+        "bound": lambda run: f"{run.outcome.bound or 0.0:.1f}",
+        "gap": lambda run: f"{run.outcome.gap or 0.0:.1%}",
+        "best order": lambda run: f"{min(run.orders):.1f}",
+        "worst order": lambda run: f"{max(run.orders):.1f}",
+        "worst is": worse,
+        "s": lambda run: f"{run.seconds:.1f}",
+    }
+    return table_of(runs, columns)

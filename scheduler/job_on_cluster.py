@@ -13,7 +13,7 @@ from ground.errors import InvalidJob, some
 from ground.quantities import utc_minute
 from scheduler.job import Job, NodeSize, Parallelism
 from topology.cluster import SECOND, Cluster, Level
-from topology.flags import NodeFlag
+from topology.flags import PROBATION, NodeFlag
 from topology.taints import PREFER_NO_SCHEDULE, TAINTS_UNTIL, kept_out_by
 
 
@@ -84,6 +84,7 @@ def before_it_goes(cluster: Cluster, job: Job, now: datetime) -> Cluster:
     """Return the cluster without the nodes that become faulty before a job ends that starts now and says how long it
     runs; an interruptible one may have them, at the price of a node that is better left to others.
     """
+    cluster = off_probation(cluster, job)
     if job.expected_hours is None or not cluster.upcoming:
         return cluster
     end = now + timedelta(hours=job.expected_hours)
@@ -97,6 +98,19 @@ def before_it_goes(cluster: Cluster, job: Job, now: datetime) -> Cluster:
         NodeFlag(cluster.names[node], "degraded", PREFER_NO_SCHEDULE, source=source, evidence=why)
         for node, (why, source) in leaving.items()
     )
+
+
+SMALL_JOB = 8  # Nodes of a job that a node on probation costs nothing: if the node fails again, little is lost
+
+
+def off_probation(cluster: Cluster, job: Job) -> Cluster:
+    """Return the cluster as a job has it: nodes that came back after a test have no price for a small or interruptible
+    one, so that it is they who try such nodes first.
+    """
+    tested = {node for node, flag in cluster.flags.items() if flag.source == PROBATION}
+    if not tested or not (job.interruptible or job.grid.cells <= SMALL_JOB):
+        return cluster
+    return cluster.replace(flags={node: flag for node, flag in cluster.flags.items() if node not in tested})
 
 
 def going_away(cluster: Cluster, nodes: Collection[int]) -> tuple[str, ...]:

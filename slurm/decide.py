@@ -12,12 +12,16 @@ asked    PENDING, begins later, comment ``arnold:``, no asked about in the order
 planned  PENDING, its nodes are required and its order  Slurm starts it; where a node is lost or taken, it is asked
          file has them                                  again
 running  RUNNING                                        left alone
-refused  a comment that cannot be read, or a job of     begins at once as a plain job; why stands in its comment
-         another number of nodes than its grid
+refused  a comment that cannot be read, a job of another begins at once as a plain job; why stands in its comment
+         number of nodes than its grid, or one that
+         Slurm does not start on its nodes
 ======== ============================================== ==========================================================
 
 A job whose nodes its user requires is the user's, and one that begins later than we would have it is not asked about
 before.  An update is written in one order: reservation, order file, one call of ``scontrol update``.
+
+With topology/block Slurm before 25.11 starts no job on a list of nodes of several blocks.  There a plan is a
+reservation of its nodes alone, in which a job of ``--segment=1`` starts on all that there are.
 """
 
 from __future__ import annotations
@@ -63,6 +67,7 @@ class Update:
     nodes: tuple[str, ...] = ()  # of a plan, by rank
     reservation: str = ""  # that holds them, to be created before
     owner: str = ""  # whose it is
+    released: bool = False  # whether Slurm holds the job, which is to end
 
     def words(self) -> list[str]:
         """Return the words of the call."""
@@ -117,11 +122,24 @@ class SlurmQueue:
         self.plans: dict[str, Outcome] = {}
         self._asked: dict[str, tuple[GridRequest, Job]] = {}
         self._waiting: dict[int, QueuedJob] = {}
+        by_name = {held.name: held for held in live.said.reservations or ()}
+        # number of a job -> the reservation of ours that it is in
+        self._holding = {
+            job.number: by_name[job.reservation]
+            for job in live.jobs
+            if job.reservation == OURS + job.number and job.reservation in by_name
+        }
         self._held: dict[int, tuple[str, ...]] = {}
         for job in live.jobs:
             if (asked := asked_in(job.comment)) is not None:
                 self.states[job.number] = self._sorted(job, asked, orders.get(job.number, ()))
         self.state = SlurmState(self)
+
+    def _refused_by_slurm(self, job: SlurmJob) -> bool:
+        """Return whether Slurm starts no job on the nodes of its plan: it says so, or all are held, and it waits."""
+        held = self._holding.get(job.number)
+        kept_waiting = held is not None and self.live.now - held.start > WAIT and job.reason == "Resources"
+        return job.reason == "BadConstraints" or kept_waiting
 
     def _sorted(self, job: SlurmJob, asked: GridRequest, order: Sequence[str]) -> str:
         """Return the state of a job with a request, and note what follows from it at once."""
@@ -130,7 +148,8 @@ class SlurmQueue:
             return "refused"
         if not job.pending:
             return "running"
-        required = expand_hostlist(job.required) if job.required else []
+        held = self._holding.get(job.number)
+        required = expand_hostlist(job.required) if job.required else sorted(held.nodes) if held is not None else []
         if required and sorted(required) != sorted(order):
             return "user's nodes"
         if job.reason.startswith("JobHeld"):
@@ -151,6 +170,11 @@ class SlurmQueue:
             if gone := self.live.not_to_be_had(required, could_have):
                 self.let_go(int(job.number), f"it was planned on {gone}")
                 return "planned again"
+            if self._refused_by_slurm(job):
+                segment = "; with topology/block it is to be submitted with --segment=1"
+                why = f"Slurm does not start it on its nodes{segment if self.live.base.blocks is not None else ''}"
+                self._refuse(job, asked, why, planned=True)
+                return "refused"
             self._held[int(job.number)] = tuple(order)
             return "planned"
         if job.begin is None or job.begin <= self.live.now:
@@ -170,11 +194,18 @@ class SlurmQueue:
             return "asked"
         return "begins after others"
 
-    def _refuse(self, job: SlurmJob, asked: GridRequest, why: str) -> None:
-        """Let a job begin as a plain one, and say why."""
+    def _refuse(self, job: SlurmJob, asked: GridRequest, why: str, *, planned: bool = False) -> None:
+        """Let a job begin as a plain one, and say why; of one that was planned the nodes are taken back."""
         self.reasons[job.number] = why
         fields = {"Comment": asked.comment(refused=why), "StartTime": at(self.live.now)}
-        self.updates.append(Update((job.number,), fields, f"refused: {why}"))
+        if planned:
+            fields |= self._without_nodes(job)
+        held = job.reason == "BadConstraints"  # Slurm sets the priority to 0
+        self.updates.append(Update((job.number,), fields, f"refused: {why}", released=held))
+
+    def _without_nodes(self, job: SlurmJob) -> dict[str, str]:
+        """Return the fields by which the nodes are taken back from a job that is planned."""
+        return {"ReqNodeList": ""} | ({"ReservationName": ""} if job.reservation.startswith(OURS) else {})
 
     def waiting(self) -> Mapping[int, QueuedJob]:
         """Return the jobs that are asked about, and have no plan yet."""
@@ -210,10 +241,12 @@ class SlurmQueue:
         worth = outcome.evaluation
         assert worth is not None
         said = f"DP spread {worth.dp}, PP spread {worth.pp}, objective {decimal(worth.objective)}, {outcome.status}"
-        fields = {"ReqNodeList": names, "StartTime": at(self.live.now), "Comment": asked.comment(worth=said)}
-        reservation = OURS + number if len(nodes) >= self._reserved_from and not job.reservation else ""
-        if reservation:
-            fields["ReservationName"] = reservation
+        fields = {"StartTime": at(self.live.now), "Comment": asked.comment(worth=said)}
+        blocks, reservation = self.live.base.blocks is not None, ""
+        if (blocks or len(nodes) >= self._reserved_from) and not job.reservation:
+            reservation = fields["ReservationName"] = OURS + number
+        if not (blocks and reservation):
+            fields["ReqNodeList"] = names
         self.updates.append(Update((number,), fields, said, tuple(nodes), reservation, job.owner))
         self._held[key], self.plans[number], self.states[number] = tuple(nodes), outcome, "planned"
         self.state.changed()
@@ -221,9 +254,7 @@ class SlurmQueue:
     def let_go(self, key: int, why: str) -> None:
         """Take the nodes back from a job that is planned; it is asked about again from the next look on."""
         job = self.live.by_number[str(key)]
-        fields = {"ReqNodeList": "", "StartTime": at(self.live.now + WAIT)}
-        if job.reservation.startswith(OURS):
-            fields["ReservationName"] = ""
+        fields = {"StartTime": at(self.live.now + WAIT), **self._without_nodes(job)}
         self.reasons[str(key)] = why
         self.updates.append(Update((str(key),), fields, why))
 

@@ -29,15 +29,17 @@ from scheduler.queue.policy import QueuePolicy
 from slurm.ask import SlurmRefused, tell
 from slurm.decide import NEARLY, RESERVED_FROM, Orders, SlurmDecision, Update, at, decide
 from slurm.live import Eyes, LiveSlurm, clock_and_counts
-from topology.node_names import expand_hostlist
+from topology.node_names import expand_hostlist, fold_hostlist
 
 POLL = 1.0  # seconds between two questions for the counters
 SHARE = 0.01  # of a core that looks for no reason may take
 LEAST_REST, MOST_REST = 5.0, 300.0  # seconds between such looks
 LONGEST_BACK_OFF = 30.0  # seconds between questions to a controller that does not answer
 HELD_MINUTES = 10  # a reservation ends by itself when its job has not started until then
-FLAGS = "FLEX,NO_HOLD_JOBS_AFTER,PURGE_COMP=00:01:00"
-"""Of a reservation: its job may run on when it ends, and may start without it; it goes a minute after its job."""
+FLAGS = "NO_HOLD_JOBS_AFTER,PURGE_COMP=00:01:00"
+"""Of a reservation: its job may start without it; it goes a minute after its job, or when none is in it."""
+FLEXIBLE = f"FLEX,{FLAGS}"
+"""Of one whose job requires its nodes: the job may run on when it ends."""
 LOCK = ".serve.lock"
 AWAY = ("not on PATH", "no answer within", "Unable to contact", "timed out", "Connection refused", "Zero Bytes")
 """Words of errors after which nothing more is asked for a while."""
@@ -111,7 +113,6 @@ class Service:
         for update in decision.updates:
             with self._going_on(told):
                 self._write(update, live, told)
-                self.say(f"job {','.join(update.jobs)}: {update.why}")
         for number in decision.forgotten:
             with suppress(FileNotFoundError):
                 (self.folder / number).unlink()
@@ -120,20 +121,27 @@ class Service:
         if update.nodes:
             check(update, live)
         if update.reservation:
+            required = "ReqNodeList" in update.fields
             words = {
-                "ReservationName": update.reservation, "Nodes": update.fields["ReqNodeList"],
-                "StartTime": at(live.now), "Duration": HELD_MINUTES, "Users": update.owner, "Flags": FLAGS,
+                "ReservationName": update.reservation, "Nodes": fold_hostlist(sorted(update.nodes)),
+                "StartTime": at(live.now), "Duration": HELD_MINUTES if required else "UNLIMITED", "Users": update.owner,
+                "Flags": FLEXIBLE if required else FLAGS,
             }  # fmt: skip
             held = False
             with self._going_on(told):
                 tell("create", "reservation", *(f"{key}={value}" for key, value in words.items()))
                 held = True
+            if not held and not required:
+                return  # it is asked about again
             if not held:
                 rest = {key: value for key, value in update.fields.items() if key != "ReservationName"}
                 update = replace(update, fields=rest)
         if update.nodes:
             write_order(self.folder, update.jobs[0], update.nodes)
         tell(*update.words())
+        if update.released:
+            tell("release", update.jobs[0])
+        self.say(f"job {','.join(update.jobs)}: {update.why}")
 
     @contextmanager
     def _going_on(self, told: set[str]) -> Iterator[None]:
@@ -157,7 +165,7 @@ def check(update: Update, live: LiveSlurm) -> None:
     :raises InvalidInput: it is wrong, which is a mistake of ours.
     """
     job = live.by_number[update.jobs[0]]
-    names = expand_hostlist(update.fields["ReqNodeList"])
+    names = expand_hostlist(update.fields["ReqNodeList"]) if "ReqNodeList" in update.fields else update.nodes
     partition = live.said.known_partitions().get(job.partition)
     faults = {
         "has a node twice": len({*names}) < len(names),

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -33,7 +33,7 @@ from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import STDIN, Source, read_source
 from ground.records import JsonRecord, json_data, read_json
 from topology.cluster import Cluster
-from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, begins_later, merge_by_node, worst_of_each
+from topology.flags import LAST, FlagEvent, NodeFlag, begins_later, merge_by_node, worst_of_each
 from topology.node_names import NodeNames, expand_hostlist
 
 APPLICATION = 0x41464C47  # PRAGMA application_id of a store: the letters AFLG
@@ -109,14 +109,16 @@ class FlagLog:
         return {node for (node,) in self._connection.execute("SELECT DISTINCT node FROM events WHERE node != ''")}
 
     def slowdowns(self) -> Mapping[str, set[float]]:
-        """Return every slowdown that was ever held against each node."""
-        rows = self._connection.execute(
-            "SELECT DISTINCT node, json_extract(step.value, '$.flag.slowdown')"
-            " FROM events, json_each(events.json, '$.steps') AS step"
-        )
+        """Return every slowdown that was ever held against each node, by one source and by all together."""
         held: dict[str, set[float]] = {}
-        for node, slowdown in rows:
-            held.setdefault(node, set()).add(FAULTY if slowdown is None else slowdown)
+        for node, spans in groupby(self.over_time(), key=lambda flag: flag.node):
+            ahead = sorted(spans, key=lambda flag: flag.since or LAST, reverse=True)
+            active, held[node] = list[NodeFlag](), {flag.slowdown for flag in ahead}
+            for at in sorted({end for flag in ahead for end in (flag.since, flag.until) if end is not None}):
+                while ahead and ahead[-1].active(at):
+                    active.append(ahead.pop())
+                active = [flag for flag in active if flag.active(at)]
+                held[node] |= {flag.slowdown for flag in merge_by_node(worst_of_each(active))}
         return held
 
     def lines(self) -> Iterator[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from annotated_types import Ge, Gt, Le
 
@@ -25,6 +25,29 @@ WARNED, FAULT_FACTOR, BEFORE = 0.1, 1.5, 0.01
 # Slowdown to be expected of a node with a warning, or with evidence that does not suffice, 1.05: a price so small that
 # it is used before a job spreads more by 5 %
 WARNING = HEALTHY + WARNED * (FAULT_FACTOR - HEALTHY)
+PROBATION = "probation"  # Source of the flags of nodes that passed a test
+
+
+class FalseAlarms(NamedTuple):
+    """How many of those that a detector named as slow were not, by a benchmark."""
+
+    named: int
+    wrong: int
+    measured: str  # where, or by which command
+
+    @property
+    def probability(self) -> float | None:
+        """How likely a node that it names is slow; ``None`` = it was never wrong, which is no price."""
+        return round(1.0 - self.wrong / self.named, 3) if self.wrong else None
+
+
+FALSE_ALARMS: Mapping[str, FalseAlarms] = {
+    "what-if": FalseAlarms(542, 0, "docs/how-it-works/health/whatif.md, 815 synthetic traces"),
+    "peers": FalseAlarms(74, 2, "python -m benchmarks.peers.single_parts"),
+    "collectives": FalseAlarms(34, 0, "python -m benchmarks evidence --tables hangs --torch PYTHON --public"),
+    "look": FalseAlarms(38, 0, "python -m benchmarks evidence --tables texts --public"),
+}
+"""By the source that a detector names in its flags."""
 
 # Xid errors that a program causes, by NVIDIA's catalogue: graphics engine exception, page fault, and what follows them
 PROGRAM_XIDS = frozenset({13, 31, 43, 45})
@@ -154,7 +177,7 @@ def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
     worst, *others = ordered = sorted(flags, key=severity, reverse=True)
     slowdown = expected_slowdown(flags)[1]
     # a single finding that is certain, or a warning, is priced as it says
-    if others or worst.probability is not None:
+    if others or (worst.belief[0] < 1.0 and worst.belief[1] == worst.slowdown):
         lows, highs = zip(*((flag.slowdown_range or (flag.slowdown,) * 2) for flag in flags), strict=True)
         known = any(flag.slowdown_range for flag in flags) and math.isfinite(max(highs))
         worst = replace(
@@ -259,4 +282,7 @@ class FlagEvent(JsonRecord):
     @property
     def found(self) -> NodeFlag | None:
         """The finding that caused the event; ``None`` = none did."""
-        return self.steps[-1].flag if self.event in ("raised", "renewed") and self.steps else self.finding
+        if self.event not in ("raised", "renewed") or not self.steps:
+            return self.finding
+        # of the steps of one finding, each half as likely as the one before, the first is as it was found
+        return next(flag for flag in self.flags if flag.slowdown == self.steps[-1].flag.slowdown)

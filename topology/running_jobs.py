@@ -35,7 +35,7 @@ from ground.formats import FileFormat, Format, FormatGroup, recognise
 from ground.quantities import HOUR, MINUTE, plural
 from topology.cluster import MAX_GPUS, Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
-from topology.slurm_nodes import SlurmNumber, fields_of, gpus_counted, slurm_time
+from topology.slurm_nodes import SlurmNumber, fields_of, gpus_counted, records_of, slurm_time
 from topology.slurm_snapshot import slurm_seconds, time_limit
 
 EndsBy = Literal["", "said", "time limit"]
@@ -47,6 +47,7 @@ _HOLDS = {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "SIGNA
 _SHORT = {
     "R": "RUNNING", "S": "SUSPENDED", "CG": "COMPLETING", "CF": "CONFIGURING", "ST": "STOPPED", "PD": "PENDING",
 }  # fmt: skip
+_JOB = re.compile(r"^[ \t]*JobId=", re.MULTILINE)  # Beginning of the record of a job
 _COMMENT = re.compile(r"\barnold:\s*([^\s;]+=[^\s;]+)")  # Degrees of parallelism in the comment of a job
 MOST_TASKS = 1_000  # Of an array that waits, as many tasks are looked at: Slurm's MaxArraySize allows millions
 _FOR_ROOM = {"", "None", "Priority", "Resources"}
@@ -489,16 +490,14 @@ class ScontrolJobs:
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the records."""
-        starts = [match.start() for match in re.finditer(r"^[ \t]*JobId=", source.text, re.MULTILINE)]
-        for start, end in zip(starts, [*starts[1:], len(source.text)], strict=True):
-            record = source.text[start:end]
+        for _, record, place in records_of(source, _JOB):
             fields, comment = fields_of(record), re.search(r"\sComment=(.*)", record)
             number = fields["JobId"]
             if "ArrayJobId" in fields:
                 number = f"{fields['ArrayJobId']}_{fields.get('ArrayTaskId', '')}"
             elif "HetJobId" in fields:
                 number = f"{fields['HetJobId']}+{fields.get('HetJobOffset', '')}"
-            priority, place = fields.get("Priority", ""), source.at(source.text.count("\n", 0, start) + 1)
+            priority = fields.get("Priority", "")
             resources = (fields.get(key, "") for key in ("AllocTRES", "TRES", "JOB_GRES", "ReqTRES"))
             yield from _slurm_jobs(
                 state=fields.get("JobState", ""),

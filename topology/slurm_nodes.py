@@ -23,6 +23,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import IntEnum
+from itertools import zip_longest
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator
@@ -629,16 +630,10 @@ def nodes_of_json(document: Document) -> Iterator[SlurmNode]:
 
 
 def _from_records(source: Source) -> Iterator[SlurmNode]:
-    starts = [match.start() for match in _RECORD.finditer(source.text)]
-    line = 1
-    before = 0
-    for start, end in zip(starts, [*starts[1:], len(source.text)], strict=True):
-        line, before = line + source.text.count("\n", before, start), start
-        place, record = source.at(line), source.text[start:end]
+    for _, text, place in records_of(source, _RECORD):
         # why a node is out of work is free text, in which anything may stand
-        reason = _REASON.search(record)
-        if reason is not None:
-            record = record[: reason.start()] + record[reason.end() :]
+        reason = _REASON.search(text)
+        record = text if reason is None else text[: reason.start()] + text[reason.end() :]
         fields = fields_of(record)
         name, state = fields.get("NodeName"), fields.get("State")
         if not name or not state:
@@ -697,6 +692,15 @@ def drain_reasons(source: Source) -> Document | None:
         flags.append(json_data(NodeFlag, flag, without_defaults=True))
         lines.append(number)
     return Document(source, flags, lambda path: lines[int(path[0])] if path else first - 1)
+
+
+def records_of(source: Source, beginning: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str, str]]:
+    """Yield how each record of ``scontrol`` begins, its text up to the next one, and its place."""
+    begun = [*beginning.finditer(source.text)]
+    line, before = 1, 0
+    for match, after in zip_longest(begun, begun[1:]):
+        line, before = line + source.text.count("\n", before, match.start()), match.start()
+        yield match, source.text[before : None if after is None else after.start()], source.at(line)
 
 
 def fields_of(record: str) -> dict[str, str]:

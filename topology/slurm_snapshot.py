@@ -44,6 +44,7 @@ from topology.slurm_nodes import (
     fields_of,
     nodes_of_json,
     planned_alone,
+    records_of,
     slurm_nodes,
     slurm_time,
     use_of,
@@ -565,11 +566,8 @@ def read_snapshot(source: Source, names: Container[str]) -> SlurmSnapshot | None
     if source.text.lstrip().startswith("{"):
         return _from_json(load_document(source))
     records: dict[str, list[tuple[str, str]]] = {}
-    starts = [*_RECORD.finditer(source.text)]
-    ends = [*(match.start() for match in starts), len(source.text)][1:]
-    for match, end in zip(starts, ends, strict=True):
-        line = source.text.count("\n", 0, match.start()) + 1
-        records.setdefault(match[1], []).append((source.text[match.start() : end], source.at(line)))
+    for match, record, place in records_of(source, _RECORD):
+        records.setdefault(match[1], []).append((record, place))
     planned = None
     if "JobId" in records:
         planned = []

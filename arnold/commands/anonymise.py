@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import answer
+from arnold.console.output import Console, answer
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
 from ground.errors import InvalidInput, few
 from ground.files import read_bytes, read_source, write_file
 from ground.quantities import plural
 from ground.records import JsonRecord
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 MAX_KEY = 65_536  # Bytes of the largest key
 SHOWN = 20  # Names that stayed

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.console.output import GOOD, console, emit_json, note, print_rows, print_sentences, progress
+from arnold.console.output import GOOD, Console, console, emit_json, note, print_rows, print_sentences, progress
 from arnold.options.cluster_options import OF_SLURM, ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, take
@@ -24,8 +24,6 @@ from ground.files import write_file
 from ground.quantities import capitalised
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from simulator.capacity.question import CapacityAnswer, CapacityQuestion
     from simulator.sheet import Sheet
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, exit_code, log_outcome, print_rows, progress
+from arnold.console.output import Console, answer, exit_code, log_outcome, print_rows, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
@@ -17,8 +17,6 @@ from ground.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.console import Console
 
     from arnold.documents.compare_answer import AlgorithmsDocument
     from scheduler.outcome import Instance, Outcome

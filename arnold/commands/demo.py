@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.compare import run_all
-from arnold.console.output import BAD, answer, exit_code, note, print_sentences, progress
+from arnold.console.output import BAD, Console, answer, exit_code, note, print_sentences, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, refuse_clashes, takes
 from arnold.options.shared_options import PAGE_HELP, SAVE_HELP
@@ -20,8 +20,6 @@ from scheduler.placement.types import ALGORITHMS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rich.console import Console
 
     from arnold.documents.compare_answer import DemoDocument
 

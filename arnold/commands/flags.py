@@ -188,7 +188,7 @@ def record(
 @store_option
 @click.option("--because", required=True, metavar="TEXT", help="Reason, which `arnold flags why` shows later.")
 @click.option("--by", metavar="NAME", help="Name of the person who lifts the flags.  [default: the user's name]")
-@click.option("--after-test", is_flag=True, help="A test was passed: the nodes are on probation for a day, at 1.05.")
+@click.option("--after-test", is_flag=True, help="A test was passed: probation for a day, small jobs first.")
 @at_option
 def lift(
     *,

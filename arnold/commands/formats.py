@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import answer, plain, print_rows
+from arnold.console.output import Console, answer, plain, print_rows
 from arnold.options.command import JsonCommand
 from ground.formats import FileFormat
 from ground.plugins import object_at
 from ground.quantities import capitalised
 from ground.records import JsonRecord
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 KINDS: Mapping[str, str] = {
     "clusters": "where nodes are: place, explain, topology, simulate and all others with --cluster",

@@ -182,8 +182,8 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     from slurm.serve import served, write_order
 
     instance, outcome = _planned(grid, wish)
-    blocks = instance.cluster.blocks is not None and "segment" not in wish.options
-    single = [f"--{name}={value}" for name, value in SINGLE_NODES.items()] if blocks else []
+    blocks = instance.cluster.blocks is not None
+    single = [f"--{name}={value}" for name, value in SINGLE_NODES.items() if blocks and name not in wish.options]
     if outcome.evaluation is None or outcome.proposal.nodes is None:
         if folder is None or served(folder) is None or not wish.starts_at_once or "comment" in wish.options:
             click.echo(f"not submitted: {outcome.reason}", err=True)
@@ -198,10 +198,14 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     nodes = [instance.cluster.names[node] for node in by_rank]
     evaluation = outcome.evaluation
     line = f"DP spread {evaluation.dp}, PP spread {evaluation.pp}, objective {evaluation.objective:g}: {outcome.status}"
-    if len(names := fold_hostlist(nodes)) > MOST_NAMES:
-        raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(names):,}")
+    where = f"--nodelist={fold_hostlist(nodes)}"
+    if blocks:  # before 25.11 no job starts on a list of nodes of several blocks, but on those that are left
+        known = ask("sinfo", "--all --noheader --Node --format=%N")[0].text.split()
+        where = f"--exclude={fold_hostlist(sorted({*known} - {*nodes}))}"
+    if len(where) > MOST_NAMES:
+        raise InvalidInput(f"Slurm takes lists of nodes up to {MOST_NAMES:,} bytes, this has {len(where):,}")
     begin = [f"--begin={LATER}"] if wish.starts_at_once and not wish.trial else []
-    code, number = _sbatch(wish, len(nodes), [f"--nodelist={names}", *begin, *single])
+    code, number = _sbatch(wish, len(nodes), [where, *begin, *single])
     if folder is None:
         click.echo(line, err=wish.parsable)
         return code
@@ -393,6 +397,7 @@ class Submission:
 
     words: tuple[str, ...]  # as they are given to sbatch
     options: Mapping[str, str]  # those that are read here too, of the words, the script or the environment
+    script: int  # which of the words it is; those before are options
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Submission:
@@ -436,7 +441,7 @@ class Submission:
         for name in filter(options.__contains__, REFUSED):
             problem, fix = REFUSED[name]
             raise InvalidInput(problem, where=f"--{name}", fix=fix)
-        return cls((*kept, *rest), options)
+        return cls((*kept, *rest), options, len(kept))
 
     @property
     def trial(self) -> bool:
@@ -511,7 +516,9 @@ def _sbatch(wish: Submission, nodes: int, own: Sequence[str]) -> tuple[int, str]
     if wish.options.get("nodes", str(nodes)) != str(nodes):
         fix = f"leave --nodes out, or say --nodes={nodes}"
         raise InvalidInput("the nodes are chosen here, as the grid needs them", where="--nodes", fix=fix)
-    code, printed = submit_words([*own, f"--nodes={nodes}", "--parsable", *wish.words], without=(WAIT,))
+    # after those of the user: of two that are alike sbatch takes the last
+    options = [*wish.words[: wish.script], *own, f"--nodes={nodes}", "--parsable"]
+    code, printed = submit_words([*options, *wish.words[wish.script :]], without=(WAIT,))
     number, _, cluster = printed.strip().partition(";")
     if not number.isdecimal():
         click.echo(printed, nl=False)

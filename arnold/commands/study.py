@@ -12,15 +12,13 @@ from annotated_types import Interval
 
 from arnold.commands.capacity import QuestionGroup
 from arnold.commands.command_table import CommandRow, command_row
-from arnold.console.output import answer, print_rows, progress
+from arnold.console.output import Console, answer, print_rows, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import options_of, takes
 from arnold.options.shared_options import ALGORITHM_HELP
 from scheduler.placement.types import ALGORITHMS, Limits
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from scheduler.study.fragmented import AlgorithmLine, FragmentedStudy
     from scheduler.study.placement_sweep import Case, CaseResult, CaseResults
     from scheduler.study.table1 import Table1

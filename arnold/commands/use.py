@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import answer
+from arnold.console.output import Console, answer
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.context import NAME, OPTIONS, context_text, find_context, missing_file, read_context, shown
@@ -18,9 +17,6 @@ from arnold.options.field_options import FILE, options_of, takes
 from ground.errors import InvalidInput
 from ground.files import write_file
 from ground.records import JsonRecord
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 EXAMPLES = """\b
 Examples:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import BAD, GOOD, SO_SO, answer, plain, print_sentences, progress
+from arnold.console.output import BAD, GOOD, SO_SO, Console, answer, plain, print_sentences, progress
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE
 from arnold.options.job_options import PlacementInputs, placement_inputs
@@ -15,8 +15,6 @@ from ground.files import read_source
 from ground.quantities import decimal, plural
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from scheduler.verification.refutations import Told
     from scheduler.verification.verdict import Verdict, Verification
 

@@ -28,12 +28,14 @@ from ground.files import write_file
 from ground.records import JsonRecord, json_data
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console as Console  # noqa: PLC0414 (exported: other modules take it from here)
 
     from arnold.pages.charts import ChartCard
     from scheduler.outcome import Outcome
     from scheduler.placement.types import Status
     from topology.flags import NodeFlag
+else:
+    Console = Any
 
 T = TypeVar("T")
 

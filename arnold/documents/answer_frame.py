@@ -6,15 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
-from arnold.console.output import GOOD, SO_SO, is_verbose, plain, print_rows, print_sentences
+from arnold.console.output import GOOD, SO_SO, Console, is_verbose, plain, print_rows, print_sentences
 from ground.quantities import capitalised, decimal, plural
 from scheduler.outcome import Instance, proof_in_words
 from scheduler.placement.admission import held_nodes
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 LONGEST, SHORT = 40, 3  # Most rows of a table, and most sentences of a list: with -v, and without
 FEW = 2  # Sentences of a list that is folded: they are longer than rows

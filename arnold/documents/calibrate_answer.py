@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from arnold.console.output import print_rows, print_sentences
+from arnold.console.output import Console, print_rows, print_sentences
 from ground.records import JsonRecord
 from simulator.cost.gain_fit import LEAST_STEPS, GainEstimate, GainFit, MeasuredPlacement
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 ASSUMPTIONS = (
     "Over more than two domains what spread costs grows as the published losses of NCCL do.",

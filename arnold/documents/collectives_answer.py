@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from arnold.console.output import BAD, GOOD, SO_SO, print_rows
+from arnold.console.output import BAD, GOOD, SO_SO, Console, print_rows
 from ground.errors import few
 from ground.records import JsonRecord, record_of
 from health.collectives.diagnosis import Certainty, Diagnosis, Status, verdict
 from health.collectives.flagging import withheld
 from health.collectives.stalls import Condition
 from topology.flags import NodeFlag
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
 from arnold.console.fitted_table import Wrapped
-from arnold.console.output import BAD, GOOD, print_sentences
+from arnold.console.output import BAD, GOOD, Console, print_sentences
 from arnold.documents.answer_frame import COLOURS, SHORT, Frame, passed_over, print_head
 from arnold.documents.place_answer import PlacementAnswer
 from ground.errors import few
@@ -20,9 +19,6 @@ from scheduler.outcome import Instance, Outcome, status_words
 from scheduler.placement.types import ALGORITHMS, Status
 from scheduler.work_clock import End
 from topology.summary import ClusterSummary, summarise_cluster
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,11 +167,8 @@ class JobSize(PlacementAnswer):
     status: Status
     """As of `arnold place`."""
     reason: str | None
-    """Why there is no placement."""
     objective: float | None
-    """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job and the levels that it weighs."""
     spread: Spread | None
-    """Spread at the level that counts."""
     bound: float | None
     """No placement at this size has a smaller objective."""
     step_time: float | None
@@ -195,11 +188,8 @@ class SizesDocument(PlacementAnswer):
     job: JobDocument
     """The job at the first of the sizes."""
     cluster: ClusterSummary
-    """The cluster as it was read."""
     level: str
-    """The level whose domains spread counts."""
     notes: tuple[str, ...]
-    """What is worth knowing about this run, one sentence each."""
 
 
 def sizes_document(instances: Sequence[Instance], outcomes: Sequence[Outcome]) -> SizesDocument:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from arnold.console.output import BAD, plain
+from arnold.console.output import BAD, Console, plain
 from arnold.documents.answer_frame import COLOURS, SHORT, Frame, passed_over, print_head, proof_clause
 from arnold.documents.place_answer import (
     CellAnswer,
@@ -30,8 +30,6 @@ from scheduler.work_clock import End
 from topology.node_names import spell_names
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from scheduler.several.defragmentation import Defragmentation, MoveBudget
 
 

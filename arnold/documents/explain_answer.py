@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from arnold.console.output import BAD, plain
+from arnold.console.output import BAD, Console, plain
 from arnold.documents.answer_frame import COLOURS, LONGEST, Frame, passed_over, print_head
 from arnold.documents.place_answer import PlacementAnswer, flag_sentences, print_pareto
 from ground.errors import few
@@ -33,9 +32,6 @@ from scheduler.work_clock import End
 from topology.flags import NodeFlag
 from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from arnold.console.output import BAD, plain
+from arnold.console.output import BAD, Console, plain
 from arnold.documents.answer_frame import COLOURS, Frame, passed_over, proof_clause
 from arnold.documents.place_answer import PlaceDocument, PlacementAnswer, place_document, slow_nodes
 from ground.quantities import decimal, plural
@@ -17,8 +17,6 @@ from scheduler.work_clock import End
 from topology.node_names import spell_names
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from scheduler.several.together import JointOutcome
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from arnold.console.output import ErrorDetails, plain, print_rows, print_sentences
+from arnold.console.output import Console, ErrorDetails, plain, print_rows, print_sentences
 from arnold.documents.store_answers import RecordDocument
 from extender.gangs.types import GangKey
 from extender.node_flags import FlagChange, FlaggedNode
@@ -25,9 +25,6 @@ from scheduler.outcome import proof_in_words
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag, in_words
 from topology.load import LoadedTopology
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

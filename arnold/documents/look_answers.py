@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-from arnold.console.output import GOOD, SO_SO, print_rows, print_sentences
+from arnold.console.output import GOOD, SO_SO, Console, print_rows, print_sentences
 from ground.errors import few
 from ground.quantities import decimal, plural
 from ground.records import JsonRecord
@@ -20,9 +19,6 @@ from health.pairs.group_testing import Findings, Pair
 from health.pairs.rounds import Rounds
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 MOST_PAIRS = 8  # Pairs of a round that are shown as text; --json has all
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from arnold.console.output import BAD, print_rows
+from arnold.console.output import BAD, Console, print_rows
 from arnold.documents.answer_frame import COLOURS, LONGEST, Frame, passed_over, print_head
 from ground.quantities import decimal, plural, several
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
@@ -31,9 +31,6 @@ from topology.cluster import IntArray, count_nodes
 from topology.flags import FAULTY, NodeFlag, in_words
 from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 BAR = 10  # Characters of the bar of a domain of which all is taken
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge
 
-from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
+from arnold.console.output import BAD, GOOD, SO_SO, Console, print_rows, print_sentences
 from ground.records import AtLeastOne, Count, JsonRecord, record_of
 from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
@@ -27,9 +27,6 @@ from health.recovery.two_phase_replay import (
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.summary import ClusterSummary, summarise_cluster
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 AtLeastTwo = Annotated[int, Ge(2)]
 CALLS = 3  # Innermost calls of a stack that are shown

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arnold.console.output import GOOD, plain
+from arnold.console.output import GOOD, Console, plain
 from arnold.documents.answer_frame import Frame, proof_clause
 from arnold.documents.place_answer import CellAnswer, PlacedCell, PlacementAnswer, placed_cells
 from ground.quantities import decimal, plural
@@ -22,8 +22,6 @@ from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from scheduler.repair import Repair
 
 

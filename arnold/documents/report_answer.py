@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from arnold.console.output import GOOD, SO_SO, print_rows
+from arnold.console.output import GOOD, SO_SO, Console, print_rows
 from arnold.documents.answer_frame import Frame
 from arnold.documents.snapshot_answer import iso
 from ground.quantities import DAY, Kind, duration, label_of, percent
@@ -25,8 +25,6 @@ from topology.load import LoadedTopology
 from topology.summary import ClusterSummary, summarise_cluster
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arnold.pages.charts import ChartCard
 
 MOST_PIECES = 168  # Of a period over time: the hours of a week

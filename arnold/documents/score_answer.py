@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from arnold.console.output import BAD, GOOD, SO_SO, print_rows
+from arnold.console.output import BAD, GOOD, SO_SO, Console, print_rows
 from arnold.documents.answer_frame import Frame, passed_over, print_head
+from arnold.documents.place_answer import PlacementAnswer
 from ground.errors import ArnoldError, some
 from ground.quantities import decimal, percent, plural
 from ground.records import AtLeastOne, Count, JsonRecord
@@ -26,9 +27,6 @@ from topology.load import LoadedTopology
 from topology.running_jobs import LiveJob
 from topology.summary import ClusterSummary, summarise_cluster
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 WORDS = {
     "same_nodes": "its nodes, in the best order",
     "free_nodes": "nodes free now",
@@ -38,7 +36,7 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Possible(JsonRecord):
+class Possible(PlacementAnswer):
     """The best that could be had."""
 
     objective: float | None
@@ -48,11 +46,9 @@ class Possible(JsonRecord):
     status: Status
     """optimal: proved the best; as of `arnold place`."""
     spread: Spread | None
-    """Spread at the level that counts."""
     closer: Mapping[str, Spread]
     """Level -> spread there, for levels closer than the one that counts."""
     reason: str | None
-    """Why there is no placement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +82,13 @@ class SwapAnswer(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score(JsonRecord):
+class Score(PlacementAnswer):
     """What a job that runs has, beside what it could have."""
 
     objective: float
-    """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job and the levels that it weighs."""
     spread: Spread
-    """Spread at the level that counts."""
     level: str
-    """The level whose domains spread counts."""
     spread_by_level: Mapping[str, Mapping[Family, int]]
-    """Largest spread of a group, for every level and family."""
     broken: str | None
     """The rule of the job that its placement breaks; null = none."""
     step_time: float
@@ -122,11 +114,8 @@ class ScoreDocument(Score):
     """What a job that runs has, beside what it could have."""
 
     notes: tuple[str, ...]
-    """What is worth knowing about this run, one sentence each."""
     job: JobDocument
-    """The job as it was understood."""
     cluster: ClusterSummary
-    """The cluster as it was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +151,7 @@ class UnscoredJob(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoresDocument(JsonRecord):
+class ScoresDocument(PlacementAnswer):
     """What all running jobs have, beside what each could have."""
 
     jobs: tuple[ScoredJob, ...]
@@ -172,9 +161,7 @@ class ScoresDocument(JsonRecord):
     gpus_lost: float
     """GPUs that would do the work that spread and slow nodes cost the scored jobs: GPUs times the share of a step."""
     notes: tuple[str, ...]
-    """What is worth knowing about this run, one sentence each."""
     cluster: ClusterSummary
-    """The cluster as it was read."""
 
 
 ScoreOutput = ScoreDocument | ScoresDocument  # Of one job, or of all

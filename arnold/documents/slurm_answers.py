@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from arnold.console.output import plain, print_rows, print_sentences
+from arnold.console.output import Console, plain, print_rows, print_sentences
 from ground.quantities import decimal
 from ground.records import Count, JsonRecord
 from slurm.checks import SlurmCheck
 from slurm.decide import Orders, SlurmDecision
 from slurm.live import LiveSlurm, SlurmJob
 from slurm.request import asked_in
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from topology.node_names import fold_hostlist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +101,14 @@ def _summary(job: SlurmJob, live: LiveSlurm, orders: Orders, decision: SlurmDeci
     nodes = live.nodes_of(job)
     reason = decision.reasons.get(job.number, job.reason if job.pending and job.reason != "None" else "")
     plan = decision.states.get(job.number)
+    planned = fold_hostlist(order) if order and plan == "planned" and job.number not in decision.plans else ""
     if job.number in decision.plans:
         plan, reason = "asked", f"about to be planned: {decision.plans[job.number].verdict}"
     return {
         "job": job.number, "partition": job.partition, "name": job.name, "user": job.owner, "state": job.state,
-        "nodes": job.count, "nodelist": job.nodes or job.required, "grid": None if asked is None else asked.grid,
-        "plan": plan, "dp_spread": dp, "pp_spread": pp, "objective": objective, "proof": proof,
+        "nodes": job.count, "nodelist": job.nodes or job.required or planned,
+        "grid": None if asked is None else asked.grid, "plan": plan,
+        "dp_spread": dp, "pp_spread": pp, "objective": objective, "proof": proof,
         "in_order": None if order is None or not nodes else sorted(order) == sorted(nodes), "reason": reason,
     }  # fmt: skip
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
-from typing import TYPE_CHECKING
 
-from arnold.console.output import GOOD, SO_SO, print_sentences
+from arnold.console.output import GOOD, SO_SO, Console, print_sentences
 from arnold.documents.answer_frame import Frame
 from ground.quantities import plural
 from ground.records import AtLeastOne, JsonRecord
@@ -19,9 +18,6 @@ from topology.running_jobs import EndsBy, LiveJob, gpus_held
 from topology.slurm_snapshot import SlurmReservation
 from topology.snapshot import Differences
 from topology.summary import ClusterSummary, summarise_cluster
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def iso(time: float | None) -> str | None:

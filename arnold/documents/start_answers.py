@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from arnold.console.output import BAD, GOOD, SO_SO
+from arnold.console.output import BAD, GOOD, SO_SO, Console
 from arnold.documents.answer_frame import Frame, passed_over, print_head
 from arnold.documents.explain_answer import ExplainDocument
+from arnold.documents.place_answer import PlacementAnswer
 from arnold.documents.snapshot_answer import iso
 from ground.errors import some
 from ground.quantities import decimal, plural
@@ -20,9 +20,6 @@ from scheduler.start_times import StartTimes, StopProposal
 from scheduler.work_clock import End
 from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class StartRange(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceThen(JsonRecord):
+class PlaceThen(PlacementAnswer):
     """What the job has if it starts at an instant."""
 
     at: str
@@ -52,13 +49,11 @@ class PlaceThen(JsonRecord):
     bound: float | None
     """No placement then has a smaller objective; null = there is none."""
     spread: Spread | None
-    """Spread at the level that counts."""
     reason: str | None
-    """Why there is no placement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhenDocument(JsonRecord):
+class WhenDocument(PlacementAnswer):
     """When a job starts, and whether waiting gives it a better place."""
 
     start: StartRange
@@ -74,9 +69,7 @@ class WhenDocument(JsonRecord):
     notes: tuple[str, ...]
     """What was counted and what was not, one sentence each."""
     job: JobDocument
-    """The job as it was understood."""
     cluster: ClusterSummary
-    """The cluster as it was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from arnold.console.output import ErrorDetails, error_document, plain, print_rows, print_sentences
+from arnold.console.output import Console, ErrorDetails, error_document, plain, print_rows, print_sentences
 from ground.quantities import plural
 from ground.records import AwareTime, JsonRecord, record_of
 from health.flags.history import Spell
@@ -18,8 +18,6 @@ from health.flags.rules import Rules
 from topology.flags import FAULTY, EventName, FlagEvent, NodeFlag
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from health.peers.watch import WatchRound
 
 

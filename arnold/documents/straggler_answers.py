@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
+from arnold.console.output import BAD, GOOD, SO_SO, Console, print_rows, print_sentences
 from ground.quantities import fixed, percent, plural, seconds
 from ground.records import JsonRecord, record_of
 from health.whatif.analysis import with_nodes
@@ -20,8 +20,6 @@ from health.whatif.conversion import Arrivals, ConversionStatement, StepBreakdow
 from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from health.whatif.conversion import Conversion
     from health.whatif.trace import RankLayout
 

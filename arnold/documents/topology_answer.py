@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
-from arnold.console.output import is_quiet, print_rows
+from arnold.console.output import Console, is_quiet, print_rows
 from ground.quantities import plural
 from ground.records import JsonRecord
 from topology.cluster import ROOT, count_nodes
 from topology.load import LoadedTopology
 from topology.summary import ClusterSummary, LevelSummary, summarise, summarise_cluster, summarise_second, warnings
 from topology.writers import Rendering
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from extender.plans.gang_plan import GangPlan
 from extender.queue_views import FleetState, waiting_gang
 from ground.errors import ArnoldError, did_you_mean
 from scheduler.job import Job, NodeSize
-from scheduler.job_on_cluster import named_in_full
+from scheduler.job_on_cluster import named_in_full, off_probation
 from scheduler.power_caps import power_caps
 from scheduler.queue.dispatch import Candidate, closed_to, live_candidate
 from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running, RunningEntry
@@ -235,7 +235,7 @@ def _asked(
         others = f": {view.counted_out}" if view.left_out else ""
         return NotAsked(case, f"no node with GPUs can be used by the pods{others}")
     flags = {node: flag for node, flag in view.cluster.flags.items() if view.cluster.names[node] not in stay}
-    cluster = view.cluster.replace(flags=flags)
+    cluster = off_probation(view.cluster.replace(flags=flags), job)
     shortages = ", ".join(f"{count} {why}" for why, count in view.shortages.items())
     if repair is None:
         job, cluster = with_images(job, cluster, gang, fleet.images)

@@ -13,7 +13,7 @@ from ground.files import Source
 from ground.rows import BadRows, CsvRows
 from health.collectives.diagnosis import PROGRAM, Cause, Diagnosis, blame_sentence
 from health.collectives.recording import Member
-from topology.flags import FAULTY, WARNING, FlagKind, NodeFlag
+from topology.flags import FALSE_ALARMS, FAULTY, WARNING, FlagKind, NodeFlag
 
 SOURCE = "collectives"
 
@@ -72,6 +72,7 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
             evidence=f"{diagnosis.members[culprit.member].label}: {blame_sentence(diagnosis)}",
             rank=diagnosis.members[culprit.member].rank if about_process else None,
             hardware=False,
+            probability=FALSE_ALARMS[SOURCE].probability if chosen == "straggler" else None,
         )
     return list(flags.values())
 

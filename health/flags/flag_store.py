@@ -28,7 +28,7 @@ from ground.quantities import duration, utc_minute
 from ground.records import AwareTime, JsonRecord, json_data
 from health.flags.rules import MOST_FINDINGS, Rule, Rules, rules_of
 from topology import flag_sources
-from topology.flags import FAULTY, HEALTHY, LAST, WARNING, EventName, FlagEvent, HeldFlag, NodeFlag, severity
+from topology.flags import FAULTY, HEALTHY, LAST, PROBATION, WARNING, EventName, FlagEvent, HeldFlag, NodeFlag, severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def track_of(log: flag_sources.FlagLog, node: str, source: str, at: datetime = L
 def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str = "") -> FlagEvent | None:
     """Return the event that a finding makes of a track from which all that has ended is out; ``None`` = nothing new."""
     if flag.slowdown == HEALTHY:
-        steps = tuple(_cut(step, now, rule.all_clear_after(track.relapses)) for step in track.steps)
+        steps = _cut(track.steps, now, rule.all_clear_after(track.relapses))
         if steps == track.steps and not track.noted:
             return None
         because = (
@@ -93,11 +93,11 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
         if track.steps
         else (track.relapses + 1 if track.ended is not None and now - track.ended <= rule.memory else 0)
     )
-    step = _step(flag, now, rule.quiet_after(relapses))
-    worse = (old for old in track.steps if old.flag.slowdown > flag.slowdown)
+    worse = [old for old in track.steps if old.flag.slowdown > flag.slowdown]
     # that a node with a broken device is only slow today is no repair
-    kept = (old if old.flag.needs_repair else _cut(old, now, rule.all_clear_after(relapses)) for old in worse)
-    steps = (*(old for old in kept if old.until > now), step)
+    broken = [old for old in worse if old.flag.needs_repair]
+    cut = _cut([old for old in worse if old not in broken], now, rule.all_clear_after(relapses))
+    steps = (*broken, *(old for old in cut if old.until > now), *_steps(flag, now, rule, relapses))
     name: EventName = "raised"
     if not track.steps:
         because = f"finding {len(recent) + 1} in a row" if recent else "found"
@@ -129,29 +129,47 @@ def ended(node: str, source: str, track: Track, now: datetime) -> Iterator[FlagE
         )
 
 
-def _step(flag: NodeFlag, now: datetime, quiet: timedelta) -> HeldFlag:
-    """Return a finding with its end: as its source says, and not before the quiet time is over; without one where a
-    device is broken, as an avoided node shows no symptoms and no device mends by waiting.
+HALVES = 6  # After these a finding is as likely as one in 64: less changes no placement
+
+
+def _steps(flag: NodeFlag, now: datetime, rule: Rule, relapses: int) -> Iterator[HeldFlag]:
+    """Yield a finding with its end: as its source says, and not before the quiet time is over; without one where a
+    device is broken, as an avoided node shows no symptoms and no device mends by waiting.  Where the source does not
+    say how long it holds it is half as likely after each half-life, at most :data:`HALVES` times.
     """
     if flag.needs_repair:
-        return HeldFlag(replace(flag, until=None), seen=now)
-    end = min(LAST, now + quiet)
+        yield HeldFlag(replace(flag, until=None), seen=now)
+        return
+    end = min(LAST, now + rule.quiet_after(relapses))
     stated = flag.until is not None and flag.until > end
-    until = min(LAST, flag.until) if flag.until is not None and stated else end
-    return HeldFlag(replace(flag, until=until), seen=now, stated=stated)
+    end = min(LAST, flag.until) if flag.until is not None and stated else end
+    half, halves = rule.half_life_of(flag), 0
+    while not stated and halves < HALVES and half * (halves + 1) < end - now:
+        yield HeldFlag(_likely(flag, halves, until=now + half * (halves + 1)), seen=now)
+        halves += 1
+    yield HeldFlag(_likely(flag, halves, until=end), seen=now, stated=stated)
 
 
-def _cut(step: HeldFlag, now: datetime, quiet: timedelta) -> HeldFlag:
-    """Return what is left of a step of which its source now says less: a while since it last said so."""
-    end = max(now, step.seen + quiet)
-    return step if step.until <= end else HeldFlag(replace(step.flag, until=end), seen=step.seen)
+def _likely(flag: NodeFlag, halves: int, *, until: datetime) -> NodeFlag:
+    probability = flag.probability if halves == 0 else flag.belief[0] / 2**halves
+    return replace(flag, until=until, probability=probability)
+
+
+def _cut(steps: Sequence[HeldFlag], now: datetime, quiet: timedelta) -> tuple[HeldFlag, ...]:
+    """Return what is left of steps of which their source now says less: a while since it last said so."""
+    left: list[HeldFlag] = []
+    for step in steps:
+        end = max(now, step.seen + quiet)
+        cut = step if step.until <= end else HeldFlag(replace(step.flag, until=end), seen=step.seen)
+        if not left or cut.until > left[-1].until:  # the step before is as slow, and holds as long
+            left.append(cut)
+    return tuple(left)
 
 
 def _event(flag: NodeFlag, now: datetime, name: EventName, **fields: Any) -> FlagEvent:
     return FlagEvent(time=now, event=name, node=flag.node, source=flag.source, **fields)
 
 
-PROBATION = "probation"  # Source of the flags of nodes that passed a test
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
 SKEW = timedelta(minutes=5)  # Clocks of detectors and of the machine of the store may differ by this much
 SCHEMA = (

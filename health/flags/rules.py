@@ -4,7 +4,8 @@ Two costs are weighed.  A flag that should not be there costs a node, or a littl
 a job: those that straggle because of a worker run 3.04 times slower on average (arXiv 2505.05713).  So flags come at
 once and go slowly.  They also must go slowly because a flagged node is avoided, and an avoided node shows no symptoms:
 that nothing is found says nothing.  The quiet time is therefore the time after which a node gets another chance, and
-each relapse doubles it.
+each relapse doubles it.  Until then a finding loses likelihood by halves, as slowness comes and goes; a broken device
+does not.
 
 People write rules in YAML or JSON, times as ``30m`` or ``1d``.
 """
@@ -23,12 +24,12 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from ground.records import FiniteFloat, JsonRecord, read_json
 from topology.flag_sources import FlagLog, time_text
-from topology.flags import LAST
+from topology.flags import LAST, NodeFlag
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
 LONGEST = timedelta(days=3650)  # No time in the rules is longer: later times could not be written
-TIMES = ("within", "quiet", "all_clear", "longest", "memory")  # Fields of a rule that are times
+TIMES = ("within", "quiet", "half_life", "all_clear", "longest", "memory")  # Fields of a rule that are times
 MOST_FINDINGS = 100  # Most findings that can be asked for before a node is flagged
 
 
@@ -50,6 +51,11 @@ class Rule(JsonRecord):
     """Seconds without a finding after which the flag ends. Default a day: one job in a day may meet a node that is
     still slow, and a node that was repaired waits no longer than that.
     """
+    half_life: timedelta = timedelta(days=1)
+    """Seconds without a finding after which a straggler is held to be half as likely one, and again; a degraded node,
+    whose cause is known, after twice as long; a faulty one never.  Default a day, so that it tells where a flag holds
+    longer: after relapses.
+    """
     all_clear: timedelta = timedelta(minutes=30)
     """Seconds after which it ends where the source itself says that the node is healthy, or less slow, as monitors of
     conditions do. Default half an hour: it covers a monitor that is restarted and a fault that comes and goes.
@@ -69,6 +75,10 @@ class Rule(JsonRecord):
     def quiet_after(self, relapses: int) -> timedelta:
         """Return the quiet time of a node that relapsed so often: twice as long each time, up to the longest."""
         return self._doubled(self.quiet, relapses)
+
+    def half_life_of(self, flag: NodeFlag) -> timedelta:
+        """Return the time after which a finding is half as likely still true; of a faulty node it never is."""
+        return {"straggler": self.half_life, "degraded": 2 * self.half_life, "faulty": LONGEST}[flag.kind]
 
     def all_clear_after(self, relapses: int) -> timedelta:
         """Return the same where the source itself says less, never more than the quiet time."""
@@ -132,6 +142,7 @@ class _RuleFile(BaseModel):
     within: Duration | None = None
     score: float | None = Field(None, allow_inf_nan=False)
     quiet: Duration | None = None
+    half_life: Duration | None = None
     all_clear: Duration | None = None
     longest: Duration | None = None
     memory: Duration | None = None

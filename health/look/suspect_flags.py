@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from health.look.evidence import HARDWARE, Suspect
-from topology.flags import FAULTY, WARNING, FlagKind, NodeFlag
+from topology.flags import FALSE_ALARMS, FAULTY, WARNING, FlagKind, NodeFlag
 
 SOURCE = "look"
 HOLD = timedelta(hours=24)  # How long a flag holds that is not of hardware
@@ -36,6 +36,7 @@ def look_flags(suspects: Iterable[Suspect], *, now: datetime) -> tuple[NodeFlag,
             evidence=f"{suspect.why[0].file}: {suspect.why[0].says}",
             rank=suspect.rank if suspect.kind not in HARDWARE | SLOW else None,
             hardware=broken,
+            probability=FALSE_ALARMS[SOURCE].probability if kind == "straggler" else None,
         )
         flags.setdefault(suspect.node, flag)
     return tuple(flags.values())

@@ -16,7 +16,7 @@ from ground.quantities import number, plural
 from ground.records import JsonRecord
 from health.peers.metrics import MISSING, counts_errors, is_code, is_step_time, metric_of, tells_pace
 from health.peers.streams import MetricRecording, Samples
-from topology.flags import FAULTY, PROGRAM_XIDS, WARNING, NodeFlag
+from topology.flags import FALSE_ALARMS, FAULTY, PROGRAM_XIDS, WARNING, NodeFlag
 
 # Why a machine that stands out is no alert: it works more than its peers, these do not work, too many stand out, or it
 # may always have differed as much
@@ -250,6 +250,7 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers
         source=SOURCE,
         since=instant(min(stretch.start for stretch in stretches.values())) if absolute else None,
         until=instant(max(stretch.end for stretch in stretches.values())) if absolute and ended else None,
+        probability=FALSE_ALARMS[SOURCE].probability if WARNING < factor < FAULTY else None,
         slowdown_range=(min(factors), max(factors)) if factors else None,
         evidence="; and ".join(
             evidence(stretch, recording.metrics.get(metric), peers=peers, absolute=absolute)

@@ -27,7 +27,7 @@ from health.whatif.analysis import (
 )
 from health.whatif.analysis_result import Analysis, Share, TracedWorker
 from health.whatif.replay import Replayed
-from topology.flags import NodeFlag
+from topology.flags import FALSE_ALARMS, NodeFlag
 
 NAMED = 4  # Most workers that a sentence names
 SOURCE = "what-if"
@@ -124,6 +124,7 @@ def flags_of(workers: Sequence[SlowWorker], analysis: Analysis, *, ended: dateti
                 score=round(max(worker.slowdown for worker in members), 4),
                 source=SOURCE,
                 since=began(analysis, slowest.since_step, ended),
+                probability=FALSE_ALARMS[SOURCE].probability,
                 evidence=(
                     f"worker{'s' if several else ''} {worker_names(members, ', ')} {compute} {slowest.factor:.2f}x as "
                     f"long as the other ranks of {whose} stage {span}; "

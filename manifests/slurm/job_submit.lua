@@ -12,6 +12,9 @@ function slurm_job_submit(job, partitions, uid)
     job.comment = string.format("arnold: %s,begin=%d%s", (grid:gsub("%s+$", "")), begin, rest)
   end
   job.begin_time = math.max(begin, now) + WAIT
+  -- with topology/block a plan may lie in any blocks; the name is there from 25.11 on, as the field is
+  local segment = slurm.SPREAD_SEGMENTS and job.segment_size
+  if segment and (segment == 0 or segment == slurm.NO_VAL16) then job.segment_size = 1 end
   return slurm.SUCCESS
 end
 

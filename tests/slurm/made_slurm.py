@@ -16,6 +16,7 @@ from topology.slurm_snapshot import SlurmSnapshot, read_snapshot
 NOW = 1_800_000_000.0
 NODES = [f"n{i:02}" for i in range(1, 9)]
 TOPOLOGY = "SwitchName=mp1 Nodes=n0[1,3,5,7]\nSwitchName=mp0 Nodes=n0[2,4,6,8]\nSwitchName=top Switches=mp[0-1]\n"
+BLOCKS = "BlockName=a Nodes=n[01-04] BlockSize=4\nBlockName=b Nodes=n[05-08] BlockSize=4\n"  # of topology/block
 GRID = "tp=2,dp=2,pp=2,alpha=0.7"  # four nodes of two GPUs
 
 JOB = SlurmJob(
@@ -40,6 +41,7 @@ def looked(
     states: Mapping[str, str] | None = None,
     reservations: str = "No reservations in the system\n",
     partitions: str = "PartitionName=all Default=YES MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=n[01-08] State=UP\n",
+    topology: str = TOPOLOGY,
 ) -> LiveSlurm:
     """The look at it with some jobs, its nodes idle unless said otherwise."""
     lines = (
@@ -49,7 +51,7 @@ def looked(
     texts = {"nodes": "\n".join(lines) + "\n", "partitions": partitions, "reservations": reservations}
     sources = [Source(f"scontrol show {what}", text) for what, text in texts.items()]
     said = SlurmSnapshot.merged(part for source in sources if (part := read_snapshot(source, ())) is not None)
-    return LiveSlurm.of(jobs, said, base_of(Source("scontrol show topology", TOPOLOGY), sources), NOW)
+    return LiveSlurm.of(jobs, said, base_of(Source("scontrol show topology", topology), sources), NOW)
 
 
 def decided(live: LiveSlurm, orders: Mapping[str, Sequence[str]] | None = None, **settings: Any) -> SlurmDecision:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slurm.decide import WAIT, SlurmQueue
-from tests.slurm.made_slurm import GRID, NODES, NOW, decided, job, looked, running
+from tests.slurm.made_slurm import BLOCKS, GRID, NODES, NOW, decided, job, looked, running
 
 ORDER = ("n01", "n03", "n05", "n07")
+HELD = "ReservationName=arnold_1 StartTime=1799999000 EndTime=1900000000 Nodes=n0[1,3,5,7] Users=ann State=ACTIVE\n"
+IN_IT = {"reservation": "arnold_1", "begin": NOW}
 
 
 def test_a_job_that_asks_is_planned_and_begins() -> None:
@@ -123,14 +125,39 @@ def test_a_begin_of_the_users_own_is_kept() -> None:
 
 def test_a_plan_stands_while_its_nodes_do() -> None:
     """Also when Slurm itself plans it there, and its own reservation holds them; nobody else gets them."""
-    held = "ReservationName=arnold_1 StartTime=1799999000 EndTime=1900000000 Nodes=n0[1,3,5,7] Users=ann State=ACTIVE\n"
-    planned = job(required="n0[1,3,5,7]", reason="Priority", reservation="arnold_1", begin=NOW, planned="n0[1,3,5,7]")
-    look = looked(planned, job(2), reservations=held, states=dict.fromkeys(ORDER, "IDLE+RESERVED+PLANNED"))
+    planned = job(**IN_IT, required="n0[1,3,5,7]", reason="Priority", planned="n0[1,3,5,7]")
+    look = looked(planned, job(2), reservations=HELD, states=dict.fromkeys(ORDER, "IDLE+RESERVED+PLANNED"))
     decision = decided(look, {"1": ORDER})
     assert decision.states == {"1": "planned", "2": "planned"}
     (update,) = decision.updates
     assert {*update.nodes} == {*NODES} - {*ORDER}
     assert decision.unheld == ()
+
+
+def test_on_blocks_a_plan_is_a_reservation() -> None:
+    """Its nodes alone are in it, and the job requires none; it stands while they do, and is taken back with them."""
+    (update,) = decided(looked(job(), topology=BLOCKS)).updates
+    assert (update.reservation, "ReqNodeList" in update.fields) == ("arnold_1", False)
+    assert update.fields["ReservationName"] == "arnold_1"
+    live = looked(job(**IN_IT, reason="Priority"), reservations=HELD, topology=BLOCKS)
+    assert decided(live, {"1": ORDER}).states == {"1": "planned"}
+    down = looked(job(**IN_IT, reason="Resources"), reservations=HELD, topology=BLOCKS, states={"n03": "DOWN*"})
+    (update,) = decided(down, {"1": ORDER}).updates
+    assert (update.fields["ReservationName"], "n03" in update.why) == ("", True)
+
+
+@pytest.mark.parametrize(("reason", "since", "released"), [("BadConstraints", 1, True), ("Resources", WAIT + 1, False)])
+def test_what_slurm_never_starts_begins_as_a_plain_job(reason: str, since: float, released: bool) -> None:
+    """It says so and holds the job, or leaves it waiting on nodes that are its own; in ten minutes it may be slow."""
+    held = HELD.replace("1799999000", f"{NOW - since:.0f}")
+    live = looked(job(**IN_IT, reason=reason), reservations=held, topology=BLOCKS)
+    decision = decided(live, {"1": ORDER})
+    (update,) = decision.updates
+    assert (decision.states, update.released) == ({"1": "refused"}, released)
+    assert (update.fields["ReservationName"], update.fields["StartTime"]) == ("", f"uts{NOW:.0f}")
+    assert "--segment=1" in update.fields["Comment"]
+    early = looked(job(**IN_IT, reason="Resources"), reservations=held.replace(f"{NOW - since:.0f}", f"{NOW - 60:.0f}"))
+    assert decided(early, {"1": ORDER}).states == {"1": "planned"}
 
 
 @pytest.mark.parametrize("lost", ["taken", "down", "reserved", "not in the partition"])

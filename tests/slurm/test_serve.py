@@ -13,7 +13,7 @@ from slurm import serve
 from slurm.ask import SlurmRefused
 from slurm.serve import AlreadyServed, Service, alone, check, read_orders, served
 from tests.facts import saying
-from tests.slurm.made_slurm import decided, job, looked
+from tests.slurm.made_slurm import BLOCKS, decided, job, looked
 
 
 class Told:
@@ -55,6 +55,20 @@ def test_a_reservation_that_is_refused_is_done_without(tmp_path: Path, monkeypat
     assert [words[1] for words in updates] == ["JobId=1", "JobId=2"]
     assert not any("ReservationName" in word for words in updates for word in words)
     assert sum("permission denied" in line and "arnold slurm check" in line for line in told.log) == 1
+
+
+def test_on_blocks_nothing_is_done_without_a_reservation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lasts as long as its job may run, which is to be on its nodes alone; where it is refused the job waits."""
+    live = looked(job(), topology=BLOCKS)
+    told, refused = Told(tmp_path, monkeypatch), Told(tmp_path, monkeypatch, create="Requested nodes are busy")
+    refused.service.act(decided(live), live, set())
+    assert [words[0] for words, _ in refused.calls] == ["create"]
+    assert read_orders(tmp_path) == {}
+    monkeypatch.setattr(serve, "tell", told.tell)
+    told.service.act(decided(live), live, set())
+    (created, _), (update, _) = told.calls
+    assert {"Duration=UNLIMITED", "Flags=NO_HOLD_JOBS_AFTER,PURGE_COMP=00:01:00"} <= {*created}
+    assert not any(word.startswith("ReqNodeList") for word in update)
 
 
 def test_a_controller_that_goes_away_ends_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

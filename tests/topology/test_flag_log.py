@@ -104,6 +104,16 @@ def test_every_slowdown_that_was_ever_held(store: Path) -> None:
         assert log.nodes() == {"n1", "n9"}
 
 
+def test_what_sources_hold_together_was_held_too(tmp_path: Path) -> None:
+    """Two warnings are 1.27, which is what `sync` writes: without it the annotation would outlive a lift."""
+    path = tmp_path / "flags.db"
+    with open_ledger(path, now=NOON) as ledger:
+        ledger.record([NodeFlag("n1", "degraded", WARNING, source=source) for source in ("a", "b")], now=NOON)
+        expected = {flag.slowdown for flag in ledger.holding(NOON)}
+        ledger.lift(["n1"], now=NOON + HOUR, because="replaced", by="ada")
+        assert expected < ledger.slowdowns()["n1"]
+
+
 def test_flags_of_a_store_by_source(store: Path) -> None:
     """For the tools that take flag files; as of a time."""
     flags = read_flags(store, now=NOON)

@@ -57,6 +57,11 @@ def test_scontrol_says_all_but_who_may_be_stopped(monkeypatch: pytest.MonkeyPatc
     assert (sweep.name, sweep.gpus, sweep.ends, sweep.ends_by) == ("9_1 sweep", 8, None, "")
 
 
+def test_a_slurm_without_jobs() -> None:
+    """Where none runs or waits, ``scontrol show jobs`` says so in a line, and no job holds a node."""
+    assert read("No jobs in the system\n") == ()
+
+
 @pytest.mark.parametrize(
     ("gres", "each"),
     [

@@ -20,7 +20,7 @@ from health.flags.rules import rules_of
 from tests.case_counts import examples
 from tests.facts import says
 from tests.health.flags.stores import copied, memory_ledger
-from topology.flags import FAULTY, NodeFlag
+from topology.flags import FAULTY, FlagKind, NodeFlag
 
 T0 = datetime(2026, 11, 17, 8, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -170,12 +170,29 @@ def test_a_slowdown_falls_only_when_it_stays_lower() -> None:
     assert [event.event for event in ledger.settle(T0 + 3 * DAY)] == ["lowered", "cleared"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "prices"), [("straggler", [1.5, 1.25, 1.125]), ("degraded", [1.5, 1.5, 1.25]), ("faulty", [FAULTY] * 3)]
+)
+def test_a_finding_gets_less_likely_by_its_kind(kind: FlagKind, prices: list[float]) -> None:
+    """Half-life of two hours: 1 + 0.5, and half of the excess; twice the time where the cause is known; never of a
+    faulty node.  Found again it is as it was.
+    """
+    ledger = opened(Rule(half_life=2 * HOUR))
+    flag = NodeFlag("n1", kind, FAULTY if kind == "faulty" else 1.5, source="what-if")
+    ledger.record([flag], now=T0)
+    assert [held(ledger, hours * HOUR)["n1"] for hours in (1, 3, 5)] == prices
+    record(ledger, 6 * HOUR, flag)
+    assert held(ledger, 7 * HOUR)["n1"] == prices[0]
+
+
 def test_a_node_that_relapses_waits_twice_as_long() -> None:
     """Flagged again six days after its flag ended: two days of quiet.  After eight days of peace: one day again."""
     ledger = opened()
     record(ledger, 0 * DAY, slow(1.5))
     record(ledger, 7 * DAY, slow(1.5))
-    assert (held(ledger, 9 * DAY - MINUTE), held(ledger, 9 * DAY)) == ({"n1": 1.5}, {})
+    # after the first of two days it is half as likely slow
+    assert held(ledger, 8 * DAY - MINUTE) == {"n1": 1.5}
+    assert (held(ledger, 9 * DAY - MINUTE), held(ledger, 9 * DAY)) == ({"n1": 1.25}, {})
     record(ledger, 17 * DAY, slow(1.5))
     assert (held(ledger, 18 * DAY - MINUTE), held(ledger, 18 * DAY)) == ({"n1": 1.5}, {})
 
