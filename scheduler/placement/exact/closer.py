@@ -22,11 +22,11 @@ from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.cpsat import Slice, solve
 from scheduler.placement.exact.bands import lay_bands, partitions
-from scheduler.placement.exact.bounds import LEAST, POINTS
+from scheduler.placement.exact.bounds import LEAST, POINTS, SLACK
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.level_bounds import LINES, LevelBounds, weights_of
+from scheduler.placement.exact.level_bounds import LINES, LevelBounds, LineTouches, weights_of
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
@@ -91,10 +91,109 @@ class Decisions:
         return None
 
 
-# Whole lines in pods: how many racks their columns touch at least, and a knapsack over the pods.
-
+# Pods and their racks at once: touches of rows and of columns at both levels, by Lagrangian relaxation.
 
 _ELEMENT_SECONDS = 2e-9  # Of work for an element of a table
+_SHARES = np.linspace(0.0, 1.0, 11)  # Of a cell that its pod, not its rack, is paid for
+_CUTTING_PLANES = 40  # Prices that are tried for a pair: most pairs are decided after ten
+
+
+@dataclass(frozen=True)
+class PodTouches:
+    """How many cells a pair of pods and a pair of racks can cover together, at most.
+
+    A pod that a rows and b columns touch holds a b cells at most, and each rack there that h <= a rows and w <= b
+    columns touch min(c, h w).  For all prices of touches, x of pods and y of racks, and shares t of each pod,
+    ``D P <= x1 R' D + x2 S' P + y1 R D + y2 S P + sum over pods of max over (a, b) of [t a b - x1 a - x2 b + sum over
+    racks of max over (h, w) of [(1 - t) min(c, h w) - y1 h - y2 w]^+]^+``, where (S', R') is the pair of pods.  The
+    prices are those of a linear program that is given what pods do at the prices before (Kelley's cutting planes).
+    """
+
+    rows: int  # of the grid
+    columns: int
+    pods: tuple[tuple[int, ...], ...]  # room of the racks of each
+
+    @cached_property
+    def _kinds(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Capacities of racks; of each kind of pod how many there are, and how many racks of each capacity it has."""
+        capacities, of_rack = np.unique(np.concatenate(self.pods), return_inverse=True)
+        racks = np.zeros((len(self.pods), len(capacities)), dtype=np.int32)
+        np.add.at(racks, (np.repeat(np.arange(len(self.pods)), [len(pod) for pod in self.pods]), of_rack), 1)
+        different, many = np.unique(racks, axis=0, return_counts=True)
+        return capacities.astype(np.int32), many.astype(np.int32), different
+
+    @cached_property
+    def elements(self) -> int:
+        """Elements of the tables for one pair of prices."""
+        return len(_SHARES) * len(self._kinds[1]) * min(self.rows, max(map(sum, self.pods))) * self.columns
+
+    def refutes(self, pair: Pair, above: Pair) -> bool:
+        """Return whether racks with a pair, in pods with the pair ``above``, cannot cover all cells."""
+        from ortools.linear_solver import pywraplp
+
+        cells, (_, many, _) = self.rows * self.columns, self._kinds
+        touches = np.array(
+            [above[1] * self.rows, above[0] * self.columns, pair[1] * self.rows, pair[0] * self.columns], dtype=float
+        )
+        program = pywraplp.Solver.CreateSolver("GLOP")
+        prices = [program.NumVar(0.0, float(most), "") for most in (self.columns, self.rows) * 2]
+        gains = [program.NumVar(0.0, program.infinity(), "") for _ in many]
+        program.Minimize(sum(float(n) * cost for n, cost in zip((*touches, *many), (*prices, *gains), strict=True)))
+        at = np.array([0.5 / above[1], 0.5 / above[0], 0.3, 0.3])
+        for _ in range(_CUTTING_PLANES):
+            gain, patterns = self._gains(at)
+            if touches @ at + many @ gain < cells - SLACK:
+                return True
+            for kind, covered, touched in patterns:
+                paid = sum(float(n) * price for n, price in zip(touched, prices, strict=True))
+                program.Add(gains[kind] + paid >= covered)
+            # what the program finds no prices do better than
+            if program.Solve() != pywraplp.Solver.OPTIMAL or program.Objective().Value() >= cells - SLACK:
+                return False
+            at = np.array([max(0.0, price.solution_value()) for price in prices])
+        return False
+
+    def _gains(self, prices: FloatArray) -> tuple[FloatArray, list[tuple[int, float, FloatArray]]]:
+        """Return what each kind of pod gains at most; of those that gain, how: kind, cells, touches of each price."""
+        capacities, _, racks = self._kinds
+        high, wide = np.arange(1, min(self.rows, int(capacities.max())) + 1), np.arange(1, self.columns + 1)
+        cells = np.minimum(capacities[:, None, None], high[:, None] * wide).astype(float)
+        paid = prices[2] * high[:, None] + prices[3] * wide
+        heights = np.arange(1, min(self.rows, max(map(sum, self.pods))) + 1)
+        area, least = heights[:, None] * wide, np.full((len(racks), len(heights), self.columns), inf)
+        spend(_ELEMENT_SECONDS * self.elements)
+        for share in _SHARES:
+            best = np.maximum((1.0 - share) * cells - paid, 0.0)
+            best = np.maximum.accumulate(np.maximum.accumulate(best, axis=1), axis=2)
+            of_pod = np.tensordot(racks, best, axes=1)[:, np.minimum(heights, len(high)) - 1]
+            np.minimum(least, of_pod + share * area, out=least)
+        net = (least - prices[0] * heights[:, None] - prices[1] * wide).reshape(len(racks), -1)
+        gain = np.maximum(net.max(axis=1), 0.0)
+        patterns = []
+        for kind in np.flatnonzero(gain):
+            a, b = divmod(int(net[kind].argmax()), self.columns)
+            inside = cells[:, : a + 1, : b + 1].reshape(len(capacities), -1)
+            cost = paid[: a + 1, : b + 1].ravel()
+            before: tuple[float, FloatArray] | None = None
+            for share in _SHARES:
+                value = (1.0 - share) * inside - cost
+                shape = value.argmax(axis=1)
+                taken = racks[kind] * (value.max(axis=1) > 0.0)
+                h, w = np.divmod(shape, b + 1)
+                covered = float(taken @ inside[np.arange(len(shape)), shape])
+                touched = np.array([a + 1.0, b + 1.0, taken @ (h + 1), taken @ (w + 1)])
+                if covered <= area[a, b]:
+                    if before is not None:
+                        # between two shares, so that the pod is as full as it may be
+                        part = (area[a, b] - covered) / (before[0] - covered)
+                        covered, touched = float(area[a, b]), part * before[1] + (1.0 - part) * touched
+                    patterns.append((int(kind), covered, touched))
+                    break
+                before = covered, touched
+        return gain, patterns
+
+
+# Whole lines in pods: how many racks their columns touch at least, and a knapsack over the pods.
 
 
 @dataclass(frozen=True)
@@ -752,6 +851,7 @@ class CloserSearch:
         grid = wanted.closer.problem
         transposed = pair[1] > 1 if min(pair) == 1 else grid.rows < grid.columns
         lattice = self._alone(wanted, region, pair, transposed=transposed)
+        self._count_touches(region, lattice, pair, transposed=transposed)
         if lattice.open() and min(pair) == 1:
             self._share_lines(wanted, region, lattice, max(pair), transposed=transposed)
         if lattice.open():
@@ -764,9 +864,12 @@ class CloserSearch:
         room = np.sort(closer.room[region.racks])[::-1].tolist()
         problem = GridProblem(closer.problem.rows, closer.problem.columns, tuple(room))
         lattice = wanted.lattice(problem, transposed=transposed)
-        fewest = self._bounds.touched(wanted.above.name, closer.level.name, pair)
-        most = lattice.problem.largest_pair
-        dp, pp = fewest[::-1] if transposed else fewest
+        most, rooms = lattice.problem.largest_pair, [np.asarray(pod.room) for pod in region.pods]
+        shape = lattice.problem.rows, lattice.problem.columns
+        dp, pp = (
+            LineTouches(length, lines, rooms, self._params.touch_table).fewest(broader)
+            for (length, lines), broader in zip((shape, shape[::-1]), pair[::-1] if transposed else pair, strict=True)
+        )
         asked = lattice.problem, (dp, pp)
         lattice.most_refuted[:] = self._refuted.get(asked, lattice.most_refuted)
         lattice.refute((dp - 1, most[1]), "line touches", "")
@@ -779,6 +882,16 @@ class CloserSearch:
             lattice.built.clear()
             self._refuted[asked] = lattice.most_refuted.copy()
         return lattice
+
+    def _count_touches(self, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
+        """Refute pairs whose racks, in pods with the pair above, cannot cover all cells."""
+        problem = lattice.problem
+        touches = PodTouches(problem.rows, problem.columns, tuple(pod.room for pod in region.pods))
+        if touches.elements > self._params.touch_table:
+            return
+        for pair in lattice.open():
+            if not lattice.is_refuted(pair) and touches.refutes(pair, above[::-1] if transposed else above):
+                lattice.refute(pair, "touches of pods and racks", "")
 
     def _share_lines(self, wanted: Wanted, region: Region, lattice: Lattice, pods: int, *, transposed: bool) -> None:
         """Refute and build pairs where rows lie whole in pods, of which so many may be in use."""
@@ -806,8 +919,9 @@ class CloserSearch:
     def _lay_bands(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
         """Build pairs by bands in two levels, the roomiest of the cheaper half of the open ones first."""
         problem = lattice.problem
-        rooms = tuple(pod.room for pod in region.pods)
         end = min(wanted.end, clock() + _BAND_SHARE * self._limits.seconds)
+        roomiest = sorted(region.pods, key=lambda pod: -sum(pod.room))
+        most_racks = np.cumsum([len(pod.racks) for pod in roomiest])
         failed: list[Pair] = []
         while clock() < end:
             waiting = [p for p in lattice.open() if not any(p[0] <= dp and p[1] <= pp for dp, pp in failed)]
@@ -815,19 +929,22 @@ class CloserSearch:
                 return
             target = max(waiting[: (len(waiting) + 1) // 2], key=lambda p: p[0] * p[1])
             best = self._goals.best
-            for turned in (False, True):
+            # at first no more pods than lines touch at most, where each is of one wide band
+            for turned, few in product((False, True), (True, False)):
                 grid = problem.transposed if turned else problem
-                if len(region.racks) * (target[0] if turned else target[1]) > _BAND_CHOICES:
+                some = int(np.searchsorted(most_racks * (target[0] if turned else target[1]), _BAND_CHOICES, "right"))
+                pods = roomiest[: min(some, above[0] * above[1]) if few else some]
+                if sum(sum(pod.room) for pod in pods) < problem.cells or (not few and some <= above[0] * above[1]):
                     continue
-                bands = TwoLevelBands(grid.rows, grid.columns, rooms)
+                bands = TwoLevelBands(grid.rows, grid.columns, tuple(pod.room for pod in pods))
                 asked, held = (target[::-1], above[::-1]) if turned else (target, above)
                 # the pair above is of the job, the lattice may be of its transpose
                 held = held[::-1] if transposed else held
                 cells = bands.build(asked, held, Slice(EFFORT, end - clock(), self._limits.seed, light=True))
                 if cells is None:
                     continue
-                laid = region.racks[cells]
-                self._offer(wanted.closer, laid.T if turned != transposed else laid, [pod.racks for pod in region.pods])
+                laid = np.concatenate([pod.racks for pod in pods])[cells]
+                self._offer(wanted.closer, laid.T if turned != transposed else laid, [pod.racks for pod in pods])
                 if self._goals.best is not best:
                     break
             lattice.most = wanted.most

@@ -16,7 +16,7 @@ from scheduler.objective import goals, objective_terms
 from scheduler.outcome import Outcome
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.closer import TwoLevelBands, column_touches, lay_rows
+from scheduler.placement.exact.closer import PodTouches, TwoLevelBands, column_touches, lay_rows
 from scheduler.placement.exact.goals import CellModel, Goal, Sites
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
@@ -264,6 +264,45 @@ def test_rows_laid_in_a_pod_touch_as_few_racks_as_any(seed: int) -> None:
         assert laid.touches == fewest
     else:
         assert laid.cells is None
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(40)
+def test_touches_of_pods_and_racks_refute_no_placement(seed: int) -> None:
+    """All placements of up to six cells on up to five racks in up to three pods."""
+    chance = random.Random(seed)
+    pods: list[list[int]] = [[] for _ in range(chance.randint(1, 3))]
+    for _ in range(chance.randint(len(pods), 5)):
+        chance.choice(pods).append(chance.randint(1, 4))
+    pods = [pod for pod in pods if pod]
+    pod_of = np.repeat(np.arange(len(pods)), [len(pod) for pod in pods])
+    shape = chance.choice([(1, 4), (2, 2), (3, 2), (2, 3), (4, 1)])
+    seen = set()
+    for placement in itertools.product(range(len(pod_of)), repeat=shape[0] * shape[1]):
+        if (np.bincount(placement, minlength=len(pod_of)) <= np.concatenate(pods)).all():
+            cells = np.reshape(placement, shape)
+            lines = [[len(set(line)) for line in (*of.T, *of)] for of in (cells, pod_of[cells])]
+            seen.add(tuple((max(of[: shape[1]]), max(of[shape[1] :])) for of in lines))
+    touches = PodTouches(*shape, tuple(map(tuple, pods)))
+    assert not [pairs for pairs in seen if touches.refutes(*pairs)]
+
+
+def test_touches_of_pods_tell_what_those_of_racks_do_not() -> None:
+    """Two columns of eight fill four racks of four, two each.  Where rows lie whole in pods a column is beside the
+    other one, so a pod needs a rack for each.
+    """
+    assert PodTouches(8, 2, ((4,),) * 4).refutes((2, 2), (4, 1))
+    assert not PodTouches(8, 2, ((4, 4),) * 2).refutes((2, 2), (2, 1))
+
+
+def test_few_of_many_pods_serve_a_job() -> None:
+    """Four columns of 52 nodes, in four pods each, have 14 racks: 15 + 15 + 11 + 11 = 52.  Thirteen racks need room for
+    four each, and a pod has three of these: columns in five pods leave rows three, which are too few.
+    """
+    pods = [(4, 4, 4, 3)] * 16 + [(4, 4, 3, 3)] * 20 + [(3, 3, 3, 3)] * 20
+    job = Job("job", Parallelism(tp=8, dp=52, pp=4), alpha=0.5, level="minipod")
+    closer = placed(racks(*pods), job).closer["rack"]
+    assert (closer.dp, closer.proved) == (14, True)
 
 
 @given(seed=st.integers(0, 10**9))
