@@ -18,7 +18,7 @@ ARNOLD_KILLS ?= 200
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test properties e2e launchers slurm pages soak lint format bench site reference lock clean
+.PHONY: help demo test properties e2e releases launchers slurm pages soak lint format bench site reference lock clean
 
 help: ## show the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -33,7 +33,10 @@ properties: $(STAMP) ## run the property tests with all their examples
 	ARNOLD_CASES=all $(BIN)/python -m pytest -m "(hypothesis or many_cases) and not control_plane"
 
 e2e: $(STAMP) ## run the tests on a real Kubernetes control plane, which is built the first time (needs Go)
-	$(BIN)/python -m pytest -m control_plane
+	$(BIN)/python -m pytest -m "control_plane and not releases"
+
+releases: $(STAMP) ## run gangs on the oldest and the newest Kubernetes, each built the first time (needs Go; minutes each)
+	$(BIN)/python -m pytest -m releases -n 0 -v
 
 launchers: $(STAMP) ## start jobs with Slurm, Open MPI and torchrun, where they are installed, and see which rank ran where
 	$(BIN)/python -m pytest -m launchers

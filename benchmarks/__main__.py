@@ -383,6 +383,18 @@ def peers(
 
 
 @benchmark
+def standstill(
+    patience: Annotated[Sequence[float], "seconds without progress that are a standstill"] = (180.0, 300.0),
+    seed: int = 1,
+    days: float = 7.0,
+) -> str:
+    """A week of faults of a gang of 1,200 nodes under `arnold watch --policy act`, in simulated time."""
+    from benchmarks.standstill import measure, report
+
+    return report([measure(stall_after, days=days, seed=seed) for stall_after in patience])
+
+
+@benchmark
 def collectives(
     seeds: Annotated[int, "runs of each fault on each fabric"] = 20,
     windows: Annotated[Sequence[float], "seconds that a look spans"] = (10.0, 5.0),

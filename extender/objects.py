@@ -69,8 +69,21 @@ class _GangPolicy(Object, frozen=True):
     min_count: int | None = None
 
 
-class _SchedulingPolicy(Object, frozen=True):
+class SchedulingPolicy(Object, frozen=True):
+    """How the pods of a native group start: ``basic`` = each for itself, ``gang`` = together."""
+
+    basic: Object | None = None
     gang: _GangPolicy | None = None
+
+    @property
+    def size(self) -> int | None:
+        """How many pods start together; ``None`` = it does not say."""
+        return None if self.gang is None else self.gang.min_count
+
+
+class _WorkloadGroup(Object, frozen=True):
+    name: str = ""
+    policy: SchedulingPolicy = SchedulingPolicy()
 
 
 class _NetworkTopology(Object, frozen=True):
@@ -95,6 +108,7 @@ class OwnerSpec(Object, frozen=True):
 
     Job: completions, parallelism; JobSet: replicatedJobs; StatefulSet: replicas, podManagementPolicy and template;
     RayCluster: headGroupSpec and workerGroupSpecs; native PodGroup: schedulingPolicy and schedulingConstraints;
+    native Workload of 1.35: podGroups (later ones are repeated by PodGroups, and not read);
     PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
     """
 
@@ -106,7 +120,8 @@ class OwnerSpec(Object, frozen=True):
     replicated_jobs: list[ReplicatedJob] | None = None
     head_group_spec: _RayGroup | None = None
     worker_group_specs: list[_RayGroup] | None = None
-    scheduling_policy: _SchedulingPolicy | None = None
+    scheduling_policy: SchedulingPolicy | None = None
+    pod_groups: list[_WorkloadGroup] | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
     network_topology: _NetworkTopology | None = None
@@ -121,7 +136,7 @@ class OwnerStatus(Object, frozen=True):
 
 
 class Owner(Object, frozen=True):
-    """An object that says how many pods belong together: Job, JobSet, RayCluster, StatefulSet or a PodGroup."""
+    """An object that says how many pods belong together: Job, JobSet, RayCluster, StatefulSet, PodGroup or Workload."""
 
     kind: str = ""
     metadata: Metadata = Metadata()
@@ -284,8 +299,6 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     if isinstance(decoded, Pod):
         for box in (*(decoded.spec.containers or ()), *(decoded.spec.init_containers or ())):
             force_setattr(box, "image", _kept("", box.image))  # of a name that is too long no node has an image
-    elif isinstance(decoded, Owner) and decoded.kind != "StatefulSet":
-        force_setattr(decoded.spec, "template", None)
     elif isinstance(decoded, AllocationObject):
         for name in ("annotations", "labels", "owner_references"):  # nothing but what tells it from others is read
             force_setattr(decoded.metadata, name, None)
@@ -299,7 +312,20 @@ def decode_version(raw: bytes) -> str:
 
 decode_pod = partial(_decode, kind=Pod)
 decode_node = partial(_decode, kind=NodeObject)
-decode_owner = partial(_decode, kind=Owner)
+
+
+def decode_owner(raw: bytes | dict[str, Any], kind: str = "") -> Owner:
+    """Return a maker of pods, or raise ``InvalidInput``.
+
+    :param kind: of one that does not say it, as in the API server's lists of its own kinds.
+    """
+    owner = _decode(raw, kind=Owner)
+    force_setattr(owner, "kind", owner.kind or kind)
+    if owner.kind != "StatefulSet":
+        force_setattr(owner.spec, "template", None)
+    return owner
+
+
 decode_budget = partial(_decode, kind=DisruptionBudget)
 decode_namespace = partial(_decode, kind=NamespaceObject)
 decode_allocation = {kind.__name__: partial(_decode, kind=kind) for kind in ALLOCATION_KINDS}

@@ -134,8 +134,7 @@ class QueueForecast:
         nodes, units = job.grid.cells, job.gpus_per_node * UNITS
         needs[ASKED] = Need(nodes, units, nodes * units)
         self._pool = QueuePool(without(cluster, running), job, needs, future, solver=solver, limits=limits)
-        self.waiting: list[LiveJob] = []
-        """Those that wait for the same nodes."""
+        self.waiting: list[LiveJob] = []  # Those that wait for the same nodes
         self.elsewhere: list[str] = []
         """Names of those that could not run on these nodes if they were empty, so that others are meant."""
         records = list[JobRecord]()

@@ -43,7 +43,7 @@ class FalseAlarms(NamedTuple):
 
 FALSE_ALARMS: Mapping[str, FalseAlarms] = {
     "what-if": FalseAlarms(542, 0, "docs/how-it-works/health/whatif.md, 815 synthetic traces"),
-    "peers": FalseAlarms(74, 2, "python -m benchmarks.peers.single_parts"),
+    "peers": FalseAlarms(73, 1, "python -m benchmarks evidence --tables single_parts"),
     "collectives": FalseAlarms(34, 0, "python -m benchmarks evidence --tables hangs --torch PYTHON --public"),
     "look": FalseAlarms(38, 0, "python -m benchmarks evidence --tables texts --public"),
 }

@@ -15,6 +15,11 @@ import yaml
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "arnold-system"
 
+SETTLED = '(semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version)'
+"""The server has mutating policies; before, perhaps as a beta."""
+BETA = '(.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy")'
+VERSION = "apiVersion: admissionregistration.k8s.io/"
+MUTATING = (f"{VERSION}v1\n", f'{VERSION}{{{{ ternary "v1" "v1beta1" {SETTLED} }}}}\n')
 IMAGE = ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n')
 
 
@@ -26,6 +31,8 @@ def rolls(config_map: str) -> tuple[str, str]:
 
 
 CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "base/admission.yaml": (MUTATING,),
+    "components/all-gpu-pods/admission.yaml": (MUTATING,),
     "base/extender.yaml": (
         ("  replicas: 2\n", "  replicas: {{ .Values.extender.replicas }}\n"),
         IMAGE,
@@ -70,14 +77,17 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "            {{- end }}\n",
         ),
     ),
-    "components/whole-node-pods/admission.yaml": (("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),),
+    "components/whole-node-pods/admission.yaml": (
+        MUTATING,
+        ("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),
+    ),
     "base/namespace.yaml": (("value: 1000000000\n", "value: {{ .Values.priority | int }}\n"),),
 }
 """File below ``manifests`` -> what stands there, and what stands in the template."""
 
 CONDITIONS: Mapping[str, str] = {
-    "base/admission.yaml": '(semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version)',
-    "components/before-1.36/admission.yaml": '(semverCompare "<1.36-0" .Capabilities.KubeVersion.Version)',
+    "base/admission.yaml": f"or {SETTLED} {BETA}",
+    "components/before-1.36/admission.yaml": f"not (or {SETTLED} {BETA})",
     "components/all-gpu-pods/admission.yaml": ".Values.allGpuPods",
     "components/whole-node-pods/admission.yaml": ".Values.wholeNodePods",
     "components/preemption/rbac.yaml": ".Values.preemption",

@@ -14,9 +14,9 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import uniform
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import quote
 from urllib.request import getproxies
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientTimeout
     from kubernetes.aio.client import Configuration
     from yarl import URL
+
+_Document = TypeVar("_Document")
 
 LONGEST_REASON = 1024  # bytes of what the API server says that are repeated; it may quote the object that it refuses
 
@@ -116,6 +118,33 @@ def refusal(status: int | None, body: bytes, *, where: str, retry_after: float =
     return kind(message, status=status, reason=answer.reason or "", retry_after=retry_after, where=where, fix=fix)
 
 
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct):
+    """The versions of an API group, newest of the most settled first."""
+
+    versions: list[_Version]
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Kinds(msgspec.Struct):
+    """The kinds of a version of a group, by their plurals, and their parts (``podgroups/status``)."""
+
+    resources: list[_Named]
+
+
+def _read(body: bytes, kind: type[_Document], where: str) -> _Document:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise refusal(502, body[:200], where=where) from error
+
+
 class Lines:
     """Collects chunks and gives back complete lines; an object of a watch may be a megabyte, over many chunks."""
 
@@ -138,7 +167,10 @@ Document = dict[str, Any]  # An object to be written, as it stands in JSON
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object; the group of core kinds is empty, the plural is the name in paths: ``pods``."""
+    """A kind of object; the group of core kinds is empty, the plural is the name in paths: ``pods``.
+
+    An empty version is whichever the API server serves, which :meth:`ClusterApi.served` finds out.
+    """
 
     group: str
     version: str
@@ -242,6 +274,18 @@ class ClusterApi:
     async def read(self, path: str) -> bytes:
         """Return what is not an object: a document of the API server about itself."""
         return await self._ask("GET", path)
+
+    async def served(self, resource: Resource) -> Resource:
+        """Return a kind in a version that is served, the one that the API server names first where it says none."""
+        if resource.version:
+            return resource
+        where = f"/apis/{resource.group}"
+        for group_version in _read(await self._ask("GET", where), _Group, where).versions:
+            where = f"/apis/{resource.group}/{group_version.version}"
+            kinds = _read(await self._ask("GET", where), _Kinds, where).resources
+            if any(kind.name == resource.plural for kind in kinds):
+                return replace(resource, version=group_version.version)
+        raise NotFound(f"no version of {resource.group} has {resource.plural}", status=404, reason="NotFound")
 
     async def page(
         self, resource: Resource, *, limit: int = 500, token: str = "", most_bytes: int | None = None

@@ -117,6 +117,7 @@ class Reflector(Generic[T]):
     problem: ClusterError | None = field(default=None, init=False)
     # why an optional kind is taken for absent; None = it is not
     absent: Refused | None = field(default=None, init=False)
+    _served: Resource = field(init=False)  # in the version that was listed
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
     _looks: Backoff = field(
@@ -159,6 +160,8 @@ class Reflector(Generic[T]):
     async def _do_without(self, why: Refused) -> None:
         """Take the kind for absent, and look again: soon at first, as it may be about to come."""
         level = logging.INFO if self.missed and not self.synced else logging.DEBUG
+        if why.status == 403 and (self.absent is None or self.absent.status != 403):
+            level = logging.WARNING  # it may be there, and gangs wait for what it says
         logger.log(level, "%s: none%s, as %s", self.resource.plural, self.missed, why.message)
         self._version, self.absent = None, why
         self.sink.replace(())
@@ -171,7 +174,8 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         objects: list[T] = []
-        async for page in pages_of(self.api, self.resource):
+        self._served = await self.api.served(self.resource)
+        async for page in pages_of(self.api, self._served):
             decoded = (self._decoded(raw) for raw in page.items or ())
             objects.extend(item for item in decoded if item is not None)
             if page.metadata.token:
@@ -189,7 +193,7 @@ class Reflector(Generic[T]):
     async def _watch(self, version: str) -> None:
         """Take up changes, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
         heard, started, where = False, monotonic(), f"watching {self.resource.plural}"
-        async for lines in self.api.watch(self.resource, version=version):
+        async for lines in self.api.watch(self._served, version=version):
             for line in lines:
                 try:
                     change = _changes.decode(line)

@@ -1,9 +1,10 @@
 """One pod: which gang it belongs to, by our label or by those of other systems, and what these ask of the network.
 
 A gang is named by our label, or by whatever else says that pods belong together.  Some of that is said for a gang alone
-(a PodGroup of any API); controllers like Job, JobSet or StatefulSet make pods that need not start together, and their
-pods are a gang only when they ask for it: by our gate, or by an annotation ``gang-size`` or ``parallelism``.  A pod
-that says ``gang-size`` 1, and is in no group, is a gang of its own, whoever made it.
+(a PodGroup of any API, but for one whose policy is ``basic``); controllers like Job, JobSet or StatefulSet make pods
+that need not start together, and their pods are a gang only when they ask for it: by our gate, or by an annotation
+``gang-size`` or ``parallelism``.  A pod that says ``gang-size`` 1, and is in no group, is a gang of its own, whoever
+made it.
 
 A pod without GPUs is no member: launchers, drivers and initialisers of a job go where they like.
 """
@@ -22,7 +23,7 @@ from extender import dialect_names as d
 from extender.gangs.annotations import ANNOTATIONS, parse_whole
 from extender.gangs.types import GangKey, GangMember, GangRequest, InvalidGang, TopologyRequest
 from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM, RANK
-from extender.objects import Owner
+from extender.objects import Owner, SchedulingPolicy
 from extender.texts import LONGEST, clip, short_name, size_of
 from topology.kubernetes.pods import Pod
 
@@ -134,16 +135,12 @@ class _Form:
 
 def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
     """Yield the ways in which a pod names gangs, the most telling first."""
-    labels, annotations, spec = pod.labels, pod.annotations, pod.spec
+    labels, annotations = pod.labels, pod.annotations
     controlled = tuple(_controlled(pod, owners))
     if name := labels.get(GANG):
         yield _Form("arnold", name, True, controlled[0].size if controlled else None)
-    if spec.scheduling_group is not None and (name := spec.scheduling_group.pod_group_name):
-        yield _grouped("native-pod-group", pod, name, owners)
-    if spec.workload_ref is not None and spec.workload_ref.name:
-        parts = (spec.workload_ref.name, spec.workload_ref.pod_group, spec.workload_ref.pod_group_replica_key)
-        # Three names that are each short enough may be too long together; that is no mistake of its writer.
-        yield _Form("native-workload", short_name("-".join(part for part in parts if part)), True)
+    native = tuple(_native(pod, owners))
+    yield from (form for form in native if form.declared)
     if name := labels.get(d.POD_GROUP):
         yield _grouped("pod-group", pod, name, owners)
     if name := labels.get(d.KUEUE_GROUP):
@@ -155,6 +152,24 @@ def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
     if annotations.get(GANG_SIZE) == "1":
         yield _Form(ALONE, pod.name, True)
     yield from controlled
+    yield from (form for form in native if not form.declared)
+
+
+def _native(pod: Pod, owners: Owners) -> Iterator[_Form]:
+    """Yield the groups of Kubernetes itself; one whose policy is ``basic`` declares no gang."""
+    spec = pod.spec
+    if spec.scheduling_group is not None and (name := spec.scheduling_group.pod_group_name):
+        form = _grouped("native-pod-group", pod, name, owners)
+        policy = None if form.group is None else form.group.spec.scheduling_policy
+        yield form if policy is None or policy.basic is None else replace(form, declared=False)
+    if (ref := spec.workload_ref) is not None and ref.name:
+        parts = (ref.name, ref.pod_group, ref.pod_group_replica_key)
+        # Three names that are each short enough may be too long together; that is no mistake of its writer.
+        name = short_name("-".join(part for part in parts if part))
+        workload = owners.get(f"Workload/{pod.namespace}/{ref.name}")
+        groups = () if workload is None else workload.spec.pod_groups or ()
+        policy = next((group.policy for group in groups if group.name == ref.pod_group), SchedulingPolicy())
+        yield _Form("native-workload", name, policy.basic is None, policy.size)
 
 
 def _controlled(pod: Pod, owners: Owners) -> Iterator[_Form]:
@@ -193,7 +208,7 @@ def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
     if group is None:
         return _Form(dialect, name, True)
     policy = group.spec.scheduling_policy
-    native = policy.gang.min_count if policy is not None and policy.gang is not None else None
+    native = None if policy is None else policy.size
     return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
 
 

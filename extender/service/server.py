@@ -253,15 +253,16 @@ async def warm_up(synced: Callable[[], bool]) -> None:
 OWNERS = (
     Resource("batch", "v1", "jobs", "Job"),
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
-    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
-    Resource("ray.io", "v1", "rayclusters", "RayCluster"),
-    # Native groups are alpha, and each release has had its own version.
-    Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
-    Resource("scheduling.k8s.io", "v1alpha3", "podgroups", "PodGroup"),
-    Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
-    Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
+    Resource("jobset.x-k8s.io", "", "jobsets", "JobSet"),
+    Resource("ray.io", "", "rayclusters", "RayCluster"),
+    Resource("scheduling.k8s.io", "", "podgroups", "PodGroup"),
+    Resource("scheduling.k8s.io", "", "workloads", "Workload"),
+    Resource("scheduling.x-k8s.io", "", "podgroups", "PodGroup"),
+    Resource("scheduling.volcano.sh", "", "podgroups", "PodGroup"),
 )
-"""Makers of pods, and groups of them, which say how many belong together; a cluster need not have them."""
+"""Makers of pods, and groups of them, which say how many belong together; a cluster need not have them, and those that
+are young have had a version for each release.
+"""
 
 
 def make_reflectors(
@@ -278,7 +279,10 @@ def make_reflectors(
         *([follow(client.NAMESPACES, decode=decode_namespace, sink=stores.namespaces)] if sharing else ()),
         *([follow(client.BUDGETS, decode=decode_budget, sink=stores.budgets)] if evicts else ()),
         follow(client.NODES, decode=decode_node, sink=stores.nodes),
-        *(follow(kind, decode=decode_owner, sink=stores.owners(), optional=True) for kind in OWNERS),
+        *(
+            follow(resource, decode=partial(decode_owner, kind=resource.kind), sink=stores.owners(), optional=True)
+            for resource in OWNERS
+        ),
         *(follow(kind, decode=of, sink=stores.allocation(), optional=True, missed=missed) for kind, of in decoders),
         follow(client.PODS, decode=decode_pod, sink=stores.pods),
         follow(client.GANGPLANS, decode=decode_own_plan, sink=stores.plans),

@@ -30,12 +30,9 @@ WHOLE = 1_000_000  # CP-SAT takes whole numbers: weights are counted in milliont
 
 @dataclass(frozen=True)
 class InNameOrder:
-    """A placement algorithm whose ranks are in the order of names, beside one that is free to number them.
+    """A placement algorithm whose ranks are in the order of names, beside one that is free to number them."""
 
-    :param free: the other; what it finds says what an order of its own would add.
-    """
-
-    free: PlacementAlgorithm
+    free: PlacementAlgorithm  # The other; what it finds says what an order of its own would add
 
     @property
     def name(self) -> str:

@@ -66,8 +66,7 @@ class Reservations:
 
     def __init__(self, cluster: ClusterState, kind: Waiting | None) -> None:
         self.jobs: list[Waiting] = []
-        self.starts: list[float] = []
-        """When each starts; infinite = by the ends that are known, it never has room."""
+        self.starts: list[float] = []  # When each starts; infinite = by the ends that are known, it never has room
         self._cluster = cluster
         self.closed: IntArray = np.zeros_like(cluster.free)
         """Shape [nodes], what is left for those of which no start is known: all that they could use."""

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks.peers import fleet, single_parts
+from benchmarks.evidence import single_parts
+from benchmarks.peers import fleet
 from benchmarks.peers.cases import cases
 from benchmarks.peers.evaluate import Result, judge, quality, with_settings
 from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject

@@ -12,7 +12,7 @@ from tests.e2e.harness.arnold import running
 from tests.e2e.harness.client import Client, Object
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
-from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.plane import ControlPlane, stand_in
 from tests.e2e.harness.plans import all_plans, plan_in
 from tests.e2e.harness.pods import GATE, bound, container, pod
 from tests.e2e.harness.waiting import wait_until
@@ -92,23 +92,6 @@ def test_a_rank_that_ends_gives_its_node_back(arnold_plane: ControlPlane, namesp
         assert after.nodes == (before.nodes[3],)
 
 
-def _kind(group: str, version: str, kind: str) -> Object:
-    """The definition of a kind of which no controller runs here."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
-    names = {"kind": kind, "plural": f"{kind.lower()}s"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        # a group of k8s.io says whether it was approved; these stand in for those that were
-        "metadata": {
-            "name": f"{names['plural']}.{group}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-        },
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
-    }
-
-
 def _pod_group(namespace: str, size: int) -> tuple[Object, list[Object]]:
     """A PodGroup of sig-scheduling, and its pods."""
     about, spec = _about(namespace), {"minMember": size}
@@ -141,13 +124,13 @@ def _gated(name: str, namespace: str, labels: Object) -> Object:
 
 def test_a_pod_group_of_four_becomes_six_and_two_and_four(arnold_plane: ControlPlane, namespace: str) -> None:
     """Its size says how many, and whoever makes its pods makes so many."""
-    arnold_plane.define([_kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup")])
+    arnold_plane.define([stand_in("scheduling.x-k8s.io", "v1alpha1", "PodGroup")])
     _resize(arnold_plane, namespace, [_pod_group(namespace, size) for size in (4, 6, 2, 4)])
 
 
 def test_groups_of_ray_are_scaled_at_either_end(arnold_plane: ControlPlane, namespace: str) -> None:
     """Of both groups the first replicas go and later ones come: those that stay keep their nodes."""
-    arnold_plane.define([_kind("ray.io", "v1", "RayCluster")])
+    arnold_plane.define([stand_in("ray.io", "v1", "RayCluster")])
     steps = [(4, 0), (6, 0), (2, 2), (4, 2)]
     _resize(arnold_plane, namespace, [_ray_cluster(namespace, size, gone=gone) for size, gone in steps])
 

@@ -13,7 +13,7 @@ from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in
-from tests.e2e.harness.pods import GATE, container, pod
+from tests.e2e.harness.pods import GATE, container, native_group, pod
 from tests.e2e.harness.waiting import wait_until
 from topology.generate import generate
 
@@ -45,14 +45,7 @@ def _of_a_sig_group(namespace: str) -> list[Object]:
 
 def _of_a_native_group(namespace: str) -> list[Object]:
     """Pods that name a PodGroup of Kubernetes itself, which says how many there are."""
-    about = {"name": "llm", "namespace": namespace}
-    spec = {"schedulingPolicy": {"gang": {"minCount": 4}}}
-    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": about, "spec": spec}
-    pods = [_gated(f"llm-{rank}", namespace) for rank in range(4)]
-    for rank, one in enumerate(pods):
-        one["metadata"] |= {"labels": {"arnold.dev/rank": str(rank)}, "annotations": {}}
-        one["spec"]["schedulingGroup"] = {"podGroupName": "llm"}
-    return [group, *pods]
+    return native_group("llm", namespace, size=4)
 
 
 def _stateful_set(namespace: str) -> list[Object]:
@@ -95,6 +88,20 @@ def test_every_rank_is_bound_to_its_node(
         plan = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "four pods on their nodes")
         on = {it["metadata"]["name"]: it["spec"]["nodeName"] for it in plane.admin.all("pods", namespace)}
         assert [on[name] for name in names] == list(plan.nodes)
+
+
+@pytest.mark.parametrize("made", [_of_a_native_group, _stateful_set], ids=["native PodGroup", "StatefulSet"])
+def test_what_was_there_before_the_extender(
+    arnold_plane: ControlPlane, namespace: str, made: Callable[[str], list[Object]]
+) -> None:
+    """Lists of the API server's own kinds do not say the kind of each object: it is known all the same."""
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=2, nodes=8)
+    make_real(plane.admin, cluster)
+    for thing in made(namespace):
+        plane.admin.create(thing)
+    with running(plane, levels=level_labels(cluster)), guarded(plane):
+        wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "four pods on their nodes")
 
 
 def test_a_group_of_a_leader_worker_set(arnold_plane: ControlPlane, namespace: str, say: Callable[[str], None]) -> None:

@@ -11,6 +11,7 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,10 @@ class FakeCluster:
         self._ask("get", resource, name)
         return _bytes(self._find(resource, name, namespace))
 
+    async def served(self, resource: Resource) -> Resource:
+        """A kind in the version that is asked for, or else in the only one."""
+        return replace(resource, version=resource.version or "v1")
+
     async def read(self, path: str) -> bytes:
         """A document about itself, of which nobody reads more than that it is there."""
         self.asked.append(("read", path, ""))
@@ -107,7 +112,7 @@ class FakeCluster:
     ) -> bytes:
         """A page of a list; the token is the place of the next object."""
         self._ask("page", resource, token)
-        everything = [copy.deepcopy(one) for key, one in sorted(self.objects[resource.plural].items())]
+        everything = [one for _, one in sorted(self.objects[resource.plural].items(), key=lambda item: item[0])]
         start = int(token or 0)
         rest = str(start + limit) if start + limit < len(everything) else ""
         metadata = {"resourceVersion": str(self.version), "continue": rest}

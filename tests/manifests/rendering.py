@@ -44,6 +44,19 @@ def render(folder: Path | str) -> list[Object]:
     return list(yaml.safe_load_all(done.stdout))
 
 
+def render_own(folder: Path, *components: str) -> list[Object]:
+    """The objects of a user's own kustomization, which takes everything and these components.
+
+    :param folder: for that kustomization; must not exist yet.
+    """
+    folder.mkdir()
+    (folder / "manifests").symlink_to(MANIFESTS)
+    (folder / "deploy").mkdir()
+    words = {"resources": ["../manifests"], "components": [f"../manifests/components/{name}" for name in components]}
+    (folder / "deploy" / "kustomization.yaml").write_text(yaml.safe_dump(words), encoding="utf-8")
+    return render(folder / "deploy")
+
+
 def read(file: Path | str) -> list[Object]:
     """The objects of a file, below ``manifests`` or any other."""
     return list(yaml.safe_load_all((MANIFESTS / file).read_text(encoding="utf-8")))

@@ -17,7 +17,7 @@ from tests.e2e.harness.client import Object
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.programs import Unavailable, Unfetched, from_module
 from tests.manifests.conftest import STRICT
-from tests.manifests.rendering import MANIFESTS, SYSTEM, pick, pod_template, render
+from tests.manifests.rendering import MANIFESTS, SYSTEM, pick, pod_template, render, render_own
 
 HELM = ("helm.sh/helm/v3/cmd/helm", "v3.22.0")
 HASHED = re.compile(
@@ -27,6 +27,8 @@ HASHED = re.compile(
 the one to which the chart adds the number of the release.
 """
 
+BETA = "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"
+"""Of a server before 1.36 that serves mutating policies, as helm is told."""
 Chart = Callable[..., list[Object]]
 
 
@@ -41,8 +43,9 @@ def chart_for_plane(tmp_path_factory: pytest.TempPathFactory) -> Chart:
     def rendered_by_helm(*, server: str = "1.36.3", **values: Any) -> list[Object]:
         file = tmp_path_factory.mktemp("values") / "values.yaml"
         file.write_text(yaml.safe_dump(values), encoding="utf-8")
-        command = [helm, "template", "arnold", str(MANIFESTS / "chart"), "-n", SYSTEM, "--kube-version", server]
-        done = subprocess.run([*command, "-f", str(file)], capture_output=True, text=True, check=False)
+        command = [helm, "template", "arnold", str(MANIFESTS / "chart"), "-n", SYSTEM, "-f", str(file)]
+        command += ["--kube-version", *server.split()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return [thing for thing in yaml.safe_load_all(done.stdout) if thing]
 
@@ -82,24 +85,20 @@ def _without_hash(text: str) -> str:
     [
         ({}, "1.36.3", []),
         ({}, "1.33.0", ["before-1.36"]),
+        ({"allGpuPods": True}, "1.35.0 --api-versions=" + BETA, ["all-gpu-pods", "mutating-v1beta1"]),
         ({"allGpuPods": True, "wholeNodePods": True}, "1.37.0", ["all-gpu-pods", "whole-node-pods"]),
         ({"monitoring": True}, "1.36.3", ["monitoring"]),
         ({"watch": {"enabled": True}}, "1.36.3", ["health"]),
         ({"watch": {"enabled": True, "act": True}}, "1.36.3", ["health", "health-act"]),
         ({"preemption": True}, "1.36.3", ["preemption"]),
     ],
-    ids=["plain", "before 1.36", "pods", "monitoring", "health", "act", "preemption"],
+    ids=["plain", "before 1.36", "beta", "pods", "monitoring", "health", "act", "preemption"],
 )
 def test_chart_is_the_kustomization(
     chart_for_plane: Chart, tmp_path: Path, values: dict[str, Any], server: str, components: list[str]
 ) -> None:
     """Object by object, but for the namespace, which helm makes itself."""
-    (tmp_path / "manifests").symlink_to(MANIFESTS)
-    own = tmp_path / "deploy"
-    own.mkdir()
-    words = {"resources": ["../manifests"], "components": [f"../manifests/components/{name}" for name in components]}
-    (own / "kustomization.yaml").write_text(yaml.safe_dump(words), encoding="utf-8")
-    by_kustomize = by_name(render(own))
+    by_kustomize = by_name(render_own(tmp_path / "own", *components))
     del by_kustomize["Namespace", SYSTEM]
     assert by_name(chart_for_plane(server=server, **values)) == by_kustomize
 

@@ -10,7 +10,7 @@ import yaml
 
 from extender import kubernetes_names as names
 from tests.e2e.harness.client import Object
-from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, pick, pod_template, read, render
+from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, pick, pod_template, read, render, render_own
 from topology.node_gpus import GPUS
 
 WORKLOADS = ("arnold-extender", "arnold-scheduler")
@@ -56,13 +56,7 @@ def test_names_are_those_of_the_contract(rendered: list[Object]) -> None:
 
 def test_servers_before_1_36_are_sent_nothing_that_they_do_not_know(rendered: list[Object], tmp_path: Path) -> None:
     """With the component the policies that mutate are gone, and one that refuses is there; all else is as it was."""
-    link = tmp_path / "manifests"
-    link.symlink_to(MANIFESTS)
-    own = tmp_path / "deploy"
-    own.mkdir()
-    text = "resources: [../manifests]\ncomponents: [../manifests/components/before-1.36]\n"
-    (own / "kustomization.yaml").write_text(text, encoding="utf-8")
-    there = {(thing["kind"], thing["metadata"]["name"]) for thing in render(own)}
+    there = {(thing["kind"], thing["metadata"]["name"]) for thing in render_own(tmp_path / "own", "before-1.36")}
     before = {(thing["kind"], thing["metadata"]["name"]) for thing in rendered}
     assert {kind for kind, _ in before - there} == {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
     refusing = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}

@@ -17,12 +17,14 @@ Right = tuple[str, str, str]
 
 NEEDED: dict[str, list[Right]] = {
     "arnold-extender": [
-        *((verb, resource, "") for verb in ("get", "list", "watch") for resource in (
-            "pods", "nodes", "arnold.dev/gangplans", "arnold.dev/capacityreservations", "arnold.dev/ganghistories",
+        *((verb, resource, "") for verb in ("list", "watch") for resource in (
+            "pods", "nodes", "namespaces",
+            "arnold.dev/gangplans", "arnold.dev/capacityreservations", "arnold.dev/ganghistories",
             "batch/jobs", "apps/statefulsets", "jobset.x-k8s.io/jobsets", "ray.io/rayclusters",
-            "scheduling.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups", "scheduling.volcano.sh/podgroups",
+            "scheduling.k8s.io/podgroups", "scheduling.k8s.io/workloads",
+            "scheduling.x-k8s.io/podgroups", "scheduling.volcano.sh/podgroups",
         )),
-        *((verb, "namespaces", "") for verb in ("list", "watch")),
+        ("get", "arnold.dev/ganghistories", ""),
         ("patch", "pods", ""),
         ("patch", "pods/status", ""),
         ("delete", "pods", ""),
@@ -43,7 +45,7 @@ NEEDED: dict[str, list[Right]] = {
 
 DENIED: dict[str, list[Right]] = {
     "arnold-extender": [
-        *((verb, "pods", "") for verb in ("create", "update", "deletecollection")),
+        *((verb, "pods", "") for verb in ("get", "create", "update", "deletecollection")),
         *(("create", f"pods/{part}", "") for part in ("binding", "exec", "eviction", "ephemeralcontainers")),
         ("update", "pods/status", ""),
         *((verb, plural, "") for plural in ("nodes", "namespaces") for verb in ("create", "update", "patch", "delete")),

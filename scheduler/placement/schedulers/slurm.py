@@ -8,7 +8,8 @@ order in which nodes were chosen.
 
 Asked (``python -m benchmarks slurm``), 26.05.5 would start 8,000 jobs on random states on the nodes that stand here, or
 refuse them too; so would 24.11.5 of 2,000 all but 8, with segments of more nodes than a base block, which it refuses.
-The tree of 22.05 has another rule, by which two jobs of three get other nodes.
+The tree of 22.05 has another rule, by which two jobs of three get other nodes: a leaf that was taken still counts in
+the switches above it, and a closer one need not be under a switch that holds the rest to replace the best so far.
 
 Left out: required and excluded nodes, weights, ``--switches``, ``--contiguous``, ``--exclusive=topo``, dragonfly,
 several topologies, consolidated and spread segments.

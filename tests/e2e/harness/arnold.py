@@ -10,9 +10,10 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import urllib3
@@ -38,14 +39,25 @@ INSTALLED = (
 SYSTEM = "arnold-system"
 PROGRAM = shutil.which("arnold", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}") or "arnold"
 """The command of this environment."""
+OF_A_CHECKOUT = (sys.executable, "-c", "from arnold.main import main; main()")
+"""The same with the modules of another folder, which PYTHONPATH names."""
+NO_CHECKOUTS: Mapping[int, Path] = MappingProxyType({})
 
 
-def install(plane: ControlPlane) -> None:
-    """Apply what a cluster's administrator applies once, but for the Deployments."""
+def define(plane: ControlPlane, manifests: Path = MANIFESTS) -> None:
+    """Apply the definitions of Arnold's kinds."""
     for file in CRDS:
-        plane.define(_documents(file))
+        plane.define(_documents(file, manifests))
+
+
+def install(plane: ControlPlane, manifests: Path = MANIFESTS) -> None:
+    """Apply what a cluster's administrator applies once, but for the Deployments.
+
+    :param manifests: of this version or another.
+    """
+    define(plane, manifests)
     for file in INSTALLED:
-        for thing in _documents(file):
+        for thing in _documents(file, manifests):
             plane.admin.apply(thing)
 
 
@@ -86,6 +98,17 @@ class Arnold:
     def scheduler(self) -> Process:
         """The scheduler that asks."""
         return self.plane.guest("arnold-scheduler")
+
+    def start(self, replica: int) -> None:
+        """Start a replica that was to start later, or that was stopped, and ask it after the others."""
+        self.plane.add(self.replicas[replica])
+        if self.ports[replica] not in self.service.targets:
+            self.service.targets.append(self.ports[replica])
+
+    def stop(self, replica: int) -> None:
+        """End a replica, as a Deployment does: it is asked no more, and lets go of what it leads."""
+        self.forget(self.replicas[replica])
+        self.plane.remove(self.replicas[replica].name)
 
     def forget(self, replica: Process) -> None:
         """Ask a replica no more, as a Service does once it is not ready."""
@@ -141,12 +164,16 @@ def running(
     options: Sequence[str] = (),
     networks: Mapping[int, Forwarder] | None = None,
     forwarded: bool = True,
+    checkouts: Mapping[int, Path] = NO_CHECKOUTS,
+    later: Collection[int] = (),
 ) -> Iterator[Arnold]:
     """Run Arnold; it ends with the block.
 
     :param levels: node labels from broad to close.
     :param options: more of ``arnold extender serve``.
     :param networks: replica -> how it reaches the API server, where not directly.
+    :param checkouts: replica -> folder of the version that it runs, where not this one.
+    :param later: replicas that the test starts, by :meth:`Arnold.start`.
     :param forwarded: have the scheduler ask through a forwarder, as through a Service; else it asks the first replica.
     """
     ports = [free_port() for _ in range(replicas)]
@@ -157,7 +184,7 @@ def running(
         through = networks[number].port if number in networks else plane.api_port
         kubeconfig = plane.service_account("arnold-extender", SYSTEM, port=through)
         command = [
-            PROGRAM,
+            *([PROGRAM] if number not in checkouts else OF_A_CHECKOUT),
             "extender",
             "serve",
             f"--kubeconfig={kubeconfig}",
@@ -170,12 +197,14 @@ def running(
         ]
         name = f"arnold-extender-{number}"
         environment = {"POD_NAME": name, "POD_NAMESPACE": SYSTEM}
+        environment |= {"PYTHONPATH": str(checkouts[number])} if number in checkouts else {}
         ready = Healthy(f"https://{LOOPBACK}:{port}/readyz")
         processes.append(Process(name, command, log=plane.folder / f"{name}.log", ready=ready, environment=environment))
     with Forwarder(ports) as service:
         arnold = Arnold(plane, service, processes, ports)
-        for process in processes:
-            plane.add(process)
+        for number, process in enumerate(processes):
+            if number not in later:
+                plane.add(process)
         plane.add_scheduler(
             "arnold-scheduler", _scheduler_configuration(plane, service.port if forwarded else ports[0])
         )
@@ -183,7 +212,8 @@ def running(
             yield arnold
         finally:
             for name in ("arnold-scheduler", *(process.name for process in processes)):
-                plane.remove(name)
+                if plane.runs(name):
+                    plane.remove(name)
             plane.admin.delete_all("gangplans")
             plane.admin.delete_all("capacityreservations")
             plane.admin.delete_all("ganghistories")
@@ -206,5 +236,5 @@ def _scheduler_configuration(plane: ControlPlane, port: int) -> Object:
     return configuration
 
 
-def _documents(file: str) -> list[Object]:
-    return list(yaml.safe_load_all((MANIFESTS / file).read_text(encoding="utf-8")))
+def _documents(file: str, manifests: Path = MANIFESTS) -> list[Object]:
+    return list(yaml.safe_load_all((manifests / file).read_text(encoding="utf-8")))

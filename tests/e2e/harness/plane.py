@@ -19,7 +19,8 @@ from types import TracebackType
 from typing import Any
 
 from tests.e2e.harness.certificates import LOOPBACK, Certificates, KeyPair, write_kubeconfig
-from tests.e2e.harness.client import Client, home_of
+from tests.e2e.harness.client import Client, Object, home_of
+from tests.e2e.harness.pods import NATIVE_GROUPS
 from tests.e2e.harness.process import Healthy, Process
 from tests.e2e.harness.programs import Command
 from tests.e2e.harness.waiting import wait_until
@@ -43,7 +44,9 @@ class ControlPlane:
     :param programs: how to call each part, see :func:`tests.e2e.harness.programs.find_programs`.
     :param kwok: the program that plays kubelets; ``None`` = bound pods stay Pending.
     :param folder: for certificates, data and logs; must not exist yet.
-    :param speaks_as: the version of Kubernetes that the API server speaks as, 1.33; ``None`` = its own.
+    :param speaks_as: the version of Kubernetes that the programs speak as, 1.33; ``None`` = their own.
+    :param young: feature that is off by default -> version of its API, which the API server alone knows; the native
+        PodGroup of 1.36 where nothing is said.
     """
 
     def __init__(
@@ -53,12 +56,14 @@ class ControlPlane:
         *,
         kwok: Path | None = None,
         speaks_as: str | None = None,
+        young: Mapping[str, str] = NATIVE_GROUPS,
     ) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self._programs = programs
         self._kwok = kwok
-        self._speaks_as = speaks_as
+        self._speaks_as = {"emulated-version": speaks_as} if speaks_as is not None else {}
+        self._young = young
         self.certificates = Certificates(folder / "certificates")
         self._kubeconfigs: dict[str, Path] = {}
         self._clients: dict[str, Client] = {}
@@ -213,13 +218,10 @@ class ControlPlane:
             "authorization-mode": "RBAC",
             "endpoint-reconciler-type": "none",
             "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
-            # The native PodGroup is alpha: only the API server knows it, for the schedulers it stays off.
-            "feature-gates": "GenericWorkload=true",
-            "runtime-config": "scheduling.k8s.io/v1alpha2=true",
+            "feature-gates": ",".join(f"{feature}=true" for feature in self._young),
+            "runtime-config": ",".join(f"{version}=true" for version in self._young.values()),
+            **self._speaks_as,
         }
-        if self._speaks_as is not None:
-            del flags["feature-gates"], flags["runtime-config"]
-            flags["emulated-version"] = self._speaks_as
         command = [*self._programs["kube-apiserver"], *_flags(flags)]
         return Process("kube-apiserver", command, log=self._log("kube-apiserver"), ready=self.admin.ready)
 
@@ -245,6 +247,10 @@ class ControlPlane:
         """A program that was added."""
         return self._guests[name]
 
+    def runs(self, name: str) -> bool:
+        """Whether a program of that name was added, and not removed."""
+        return name in self._guests
+
     def remove(self, name: str) -> None:
         """Stop a program that was added."""
         self._guests.pop(name).stop()
@@ -259,6 +265,7 @@ class ControlPlane:
             "use-service-account-credentials": "true",
             "kube-api-qps": 1000,
             "kube-api-burst": 1000,
+            **self._speaks_as,
         }
         return self._with_healthz("kube-controller-manager", "kube-controller-manager", flags)
 
@@ -288,7 +295,7 @@ class ControlPlane:
         }
         file = self.folder / f"{name}.configuration"
         file.write_text(json.dumps({**document, **configuration}), encoding="utf-8")
-        return self._with_healthz("kube-scheduler", name, {"config": file})
+        return self._with_healthz("kube-scheduler", name, {"config": file, **self._speaks_as})
 
     def _with_healthz(self, part: str, name: str, flags: Mapping[str, object]) -> Process:
         port = free_port()
@@ -301,6 +308,23 @@ class ControlPlane:
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
+
+
+def stand_in(group: str, version: str, kind: str) -> Object:
+    """The definition of a kind of which no controller runs here."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
+    names = {"kind": kind, "plural": f"{kind.lower()}s"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        # a group of k8s.io says whether it was approved; these stand in for those that were
+        "metadata": {
+            "name": f"{names['plural']}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+    }
 
 
 def _flags(flags: Mapping[str, object]) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from tests.e2e.harness.client import Client, Object
 
+NATIVE_GROUPS = {"GenericWorkload": "scheduling.k8s.io/v1alpha2"}
+"""What an API server 1.36 must have on to know native PodGroups: feature -> version of its API."""
 GATE = "arnold.dev/gang"
 GANG = "arnold.dev/gang"
 RANK = "arnold.dev/rank"
@@ -83,6 +85,31 @@ def gang(
         )
         for rank in range(size)
     ]
+
+
+def native_group(
+    name: str, namespace: str, *, size: int, version: str = NATIVE_GROUPS["GenericWorkload"], basic: bool = False
+) -> list[Object]:
+    """A PodGroup of Kubernetes itself, which says how many there are, and its pods, ranked by our label.
+
+    :param version: of the API.
+    :param basic: its pods need not start together, and are of the cluster's own scheduler.
+    """
+    spec = {"schedulingPolicy": {"basic": {}} if basic else {"gang": {"minCount": size}}}
+    about = {"name": name, "namespace": namespace}
+    pods = [
+        pod(
+            f"{name}-{rank}",
+            namespace,
+            scheduler="default-scheduler" if basic else "arnold",
+            labels={RANK: str(rank)},
+            gates=() if basic else (GATE,),
+        )
+        for rank in range(size)
+    ]
+    for member in pods:
+        member["spec"]["schedulingGroup"] = {"podGroupName": name}
+    return [{"apiVersion": version, "kind": "PodGroup", "metadata": about, "spec": spec}, *pods]
 
 
 def indexed_job(name: str, namespace: str, *, size: int, parallelism: str | None, patient: bool = False) -> Object:

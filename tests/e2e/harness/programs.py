@@ -62,11 +62,28 @@ def find_programs(say: Say) -> Mapping[str, Command]:
     if not missing:
         return given
     try:
-        built = from_folder(MODULE, ".", say, link=f"-X k8s.io/component-base/version.gitVersion={KUBERNETES}")
+        built = _build_parts("go", KUBERNETES, say)
     except Unavailable as reason:
         has_not = f"KUBEBUILDER_ASSETS has no {', '.join(missing)}" if assets else "KUBEBUILDER_ASSETS is not set"
         raise Unavailable(f"no control plane to test on: {has_not}, and {reason}") from None
     return {part: given.get(part, (str(built), part)) for part in PARTS}
+
+
+def find_release(minor: str, say: Say) -> Mapping[str, Command]:
+    """How to call each part of another release, always of our own build: ``v1.33.mod`` pins what 1.33 is built from.
+
+    :raises Unavailable: there is no Go toolchain that could build it.
+    :raises RuntimeError: the build failed.
+    """
+    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", (MODULE / f"v{minor}.mod").read_text(encoding="utf-8"))
+    assert pinned is not None, f"v{minor}.mod names no release of Kubernetes"
+    built = _build_parts(f"v{minor}", pinned[1], say)
+    return {part: (str(built), part) for part in PARTS}
+
+
+def _build_parts(pins: str, release: str, say: Say) -> Path:
+    link = f"-X k8s.io/component-base/version.gitVersion={release}"
+    return from_folder(MODULE, ".", say, pins=pins, link=link)
 
 
 def find_kwok(say: Say) -> Path:
@@ -101,21 +118,22 @@ def from_module(package: str, version: str, say: Say, *, tags: str = "") -> Path
     return _cached(f"{package.replace('/', '-')}-{version}-{_digest(go_version.encode())}", build) / "program"
 
 
-def from_folder(module: Path, package: str, say: Say, *, link: str = "") -> Path:
+def from_folder(module: Path, package: str, say: Say, *, pins: str = "go", link: str = "") -> Path:
     """A program of a module in this checkout, which pins all that it is built from.
 
     :param module: folder of its ``go.mod``.
     :param package: of the module or of its tools; ``.`` = what the folder holds.
+    :param pins: the module's files of versions, without their endings: ``go`` = ``go.mod`` and ``go.sum``.
     :param link: more flags for the linker.
     :raises Unavailable: no Go toolchain.
     :raises RuntimeError: the build failed.
     """
     go, go_version = _go()
-    sources = sorted(file for file in module.iterdir() if file.suffix in (".go", ".mod", ".sum"))
+    sources = sorted([*module.glob("*.go"), *(module / f"{pins}.{ending}" for ending in ("mod", "sum"))])
     key = _digest(go_version.encode(), link.encode(), *(file.read_bytes() for file in sources))
 
     def build(folder: Path) -> None:
-        flags = ["-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {link}".strip()]
+        flags = ["-trimpath", "-buildvcs=false", f"-modfile={pins}.mod", "-ldflags", f"-s -w {link}".strip()]
         command = [go, "build", *flags, "-o", str(folder / "program"), package]
         _run(command, say, what=module.name, cwd=module)
 

@@ -22,7 +22,9 @@ from extender.cluster_api.client import (
     Gone,
     InvalidKubeconfig,
     LongAnswer,
+    NotFound,
     Refused,
+    Resource,
     Unreachable,
 )
 from extender.cluster_api.connect import find_cluster
@@ -111,6 +113,36 @@ def test_what_is_sent() -> None:
         assert kinds == ["application/json-patch+json", "application/merge-patch+json"]
         assert json.loads(server.asked[6][3])["preconditions"] == {"uid": "u"}
         assert {headers["Authorization"] for _, _, headers, _ in server.asked} == {"Bearer secret"}
+
+    run(scenario)
+
+
+def test_versions_are_those_that_the_server_has() -> None:
+    """The first version of a group that has the kind is asked, whatever it is called; none = there is no such kind."""
+    kinds = {"v1": ["priorityclasses"], "v1beta3": ["podgroups", "podgroups/status"], "v1alpha9": ["podgroups"]}
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path == "/apis/scheduling.k8s.io":
+            return web.json_response({"kind": "APIGroup", "versions": [{"version": version} for version in kinds]})
+        *_, group, version = request.path.split("/")
+        if group != "scheduling.k8s.io":
+            return web.json_response({"kind": "Status", "message": "not found"}, status=404)
+        return web.json_response({"resources": [{"name": name} for name in kinds[version]]})
+
+    async def scenario() -> None:
+        async with serving(handler) as (server, api):
+            found = await api.served(Resource("scheduling.k8s.io", "", "podgroups", "PodGroup"))
+            assert found.path() == "/apis/scheduling.k8s.io/v1beta3/podgroups"
+            assert len(server.asked) == 3
+            assert await api.served(PODS) is PODS
+            assert len(server.asked) == 3
+            for missing in (("scheduling.k8s.io", "workloads", "Workload"), ("ray.io", "rayclusters", "RayCluster")):
+                group, plural, kind = missing
+                with pytest.raises(NotFound):
+                    await api.served(Resource(group, "", plural, kind))
+        async with serving(always(200, {"versions": 7})) as (_, api):
+            with pytest.raises(Refused, match="502"):
+                await api.served(Resource("ray.io", "", "rayclusters", "RayCluster"))
 
     run(scenario)
 

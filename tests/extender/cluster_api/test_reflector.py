@@ -357,6 +357,21 @@ def test_a_kind_that_need_not_be_there(status: int) -> None:
     run(scenario)
 
 
+def test_a_kind_that_may_not_be_seen_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """An optional kind may be missing without a word; one that is forbidden may be there, so a right is missing."""
+
+    async def scenario(status: int) -> None:
+        api = FakeCluster()
+        api.fail_next("page", *[refusal(status, b"", where="GET")] * 3)
+        async with reflecting(api, optional=True):
+            await soon(50)
+
+    for status, warnings in ((404, 0), (403, 1)):
+        caplog.clear()
+        asyncio.run(scenario(status))
+        assert sum(record.levelname == "WARNING" for record in caplog.records) == warnings
+
+
 def test_a_kind_that_gangs_hang_on(caplog: pytest.LogCaptureFixture) -> None:
     """Not known to the server: absent at once, which is said once.  Forbidden at the start: absent after ten seconds,
     as a server that starts knows no roles.  Once it was there it is waited for.

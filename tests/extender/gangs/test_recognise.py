@@ -298,6 +298,10 @@ GPU_TEMPLATE = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gp
             owner("PodGroup", "o", schedulingPolicy={"gang": {"minCount": 6}}),
             {"schedulingGroup": {"podGroupName": "o"}},
         ),
+        (
+            owner("Workload", "o", podGroups=[{"name": "ps"}, {"name": "w", "policy": {"gang": {"minCount": 6}}}]),
+            {"workloadRef": {"name": "o", "podGroup": "w"}},
+        ),
         (owner("PodGroup", "o", minMember=6), {"labels": {"scheduling.x-k8s.io/pod-group": "o"}}),
         (owner("PodGroup", "o", minMember=6), {"annotations": {"scheduling.k8s.io/group-name": "o"}}),
         (
@@ -305,7 +309,7 @@ GPU_TEMPLATE = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gp
             {"owner": ("Job", "o"), "labels": {INDEX: "0", "arnold.dev/gang": "llm"}, "gate": True},
         ),
     ],
-    ids=["Job", "StatefulSet", "JobSet", "native PodGroup", "PodGroup", "Volcano", "Job under our label"],
+    ids=["Job", "StatefulSet", "JobSet", "native PodGroup", "native Workload", "PodGroup", "Volcano", "labelled"],
 )
 def test_owners_that_are_known_say_how_many_there_are(document: dict[str, Any], more: dict[str, Any]) -> None:
     """So that the annotation may be left out."""
@@ -315,6 +319,42 @@ def test_owners_that_are_known_say_how_many_there_are(document: dict[str, Any], 
     unknown = recognise(pod("p", **more), {})
     assert unknown is not None
     assert unknown.size is None
+
+
+@pytest.mark.parametrize(
+    ("document", "more", "dialect"),
+    [
+        (
+            owner("PodGroup", "o", schedulingPolicy={"basic": {}}),
+            {"schedulingGroup": {"podGroupName": "o"}},
+            "native-pod-group",
+        ),
+        (
+            owner("Workload", "o", podGroups=[{"name": "w", "policy": {"basic": {}}}]),
+            {"workloadRef": {"name": "o", "podGroup": "w"}},
+            "native-workload",
+        ),
+    ],
+    ids=["PodGroup", "Workload"],
+)
+def test_a_basic_policy_is_no_gang(document: dict[str, Any], more: dict[str, Any], dialect: str) -> None:
+    """Its pods start one by one, unless they ask otherwise themselves: then whoever numbers them says who they are."""
+    known = owners(document)
+    assert recognise(pod("p", **more), known) is None
+    asked = recognise(pod("p", annotations=SIZE, **more), known)
+    assert asked is not None
+    assert asked.dialect == dialect
+    of_job = recognise(pod("p", owner=("Job", "j"), labels={INDEX: "0"}, gate=True, **more), known)
+    assert of_job is not None
+    assert of_job.dialect == "job"
+
+
+def test_objects_of_lists_do_not_say_their_kind() -> None:
+    """The API server leaves it out of lists of its own kinds: what is followed says it for them."""
+    document = owner("StatefulSet", "o", replicas=6, template=GPU_TEMPLATE)
+    del document["kind"]
+    listed = decode_owner(document, "StatefulSet")
+    assert (listed.kind, listed.spec.template is None) == ("StatefulSet", False)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Single GPUs and ports of realistic jobs: what is found, what is accused, and what simple methods make of the same.
 
-``python -m benchmarks.peers.single_parts`` prints the tables.  Thresholds were chosen on seeds 1 and 3; figures are of
-others.
+Thresholds were chosen on seeds 1 and 3; figures are of others.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from time import process_time
 import numpy as np
 
 from benchmarks.peers.fleet import FAULTS, Case, Fault, cases, healthy, recording
-from benchmarks.report import promises, section, table
+from benchmarks.report import promises, section
+from benchmarks.report import table as markdown
 from health.peers import metrics
 from health.peers.comparison import ComparisonSettings, detect
 from health.peers.streams import FloatArray, MetricRecording, SampleGrid, align
@@ -67,7 +67,7 @@ def isolation_forest(given: MetricRecording) -> Accused:
         flat = points.reshape(-1, len(grids))
         if count < 2:
             continue
-        forest = IsolationForest(n_estimators=100, max_samples=256, random_state=0, n_jobs=1).fit(flat)
+        forest = IsolationForest(n_estimators=100, max_samples=min(256, len(flat)), random_state=0, n_jobs=1).fit(flat)
         out = (-forest.score_samples(flat)).reshape(len(rows), count) >= FOREST
         hits = out[:, 1:] & out[:, :-1]
         for row in np.flatnonzero(hits.any(axis=1)):
@@ -162,12 +162,17 @@ def figures(result: Result, faults: int) -> tuple[float, float, float]:
     return precision, recall, 2.0 * precision * recall / (precision + recall) if found else 0.0
 
 
-def report(seed: int, healthy_jobs: int, of_each: int, *, without: str = "") -> str:
-    """The tables of faults found and healthy jobs accused.
+SEED, HEALTHY, EACH = 2, 60, 8
+WEEK, MACHINES = 120, 1_000
 
-    :param without: beginning of the name of a detector that is left out, as the forest takes its time.
-    """
-    detectors = {name: detector for name, detector in DETECTORS.items() if not (without and name.startswith(without))}
+
+def table(options: argparse.Namespace) -> str:  # noqa: ARG001 - as every table of evidence
+    """Faults found and healthy jobs accused, false alarms a week, time and memory for many machines."""
+    return "\n".join([report(SEED, HEALTHY, EACH), week(SEED + 1, WEEK), large(MACHINES)])
+
+
+def report(seed: int, healthy_jobs: int, of_each: int, detectors: Mapping[str, Detector] = DETECTORS) -> str:
+    """The tables of faults found and healthy jobs accused."""
     results = measure(cases(seed, healthy_jobs=healthy_jobs, of_each=of_each), detectors)
     faults, rows = of_each * len(FAULTS), []
     for name, result in results.items():
@@ -181,9 +186,9 @@ def report(seed: int, healthy_jobs: int, of_each: int, *, without: str = "") -> 
     hot = ours.found["thermal"] + ours.found["hot"]
     return section(
         f"Single GPUs and ports: {faults} jobs with a fault, {healthy_jobs} without, seed {seed}",
-        table(head, rows),
+        markdown(head, rows),
         f"Found of {of_each} of each kind:",
-        table(("detector", *FAULTS), kinds),
+        markdown(("detector", *FAULTS), kinds),
         promises(
             ("F1 of at least .95", f"{f1:.3f}", f1 >= 0.95),
             ("at most 1 healthy job in 60 accused", f"{ours.accused_healthy}", ours.accused_healthy <= 1),
@@ -202,7 +207,7 @@ def week(seed: int, jobs: int) -> str:
     most = (alarms + 3.0) / hours  # 95 %, by the rule of three
     return section(
         f"False alarms a week of 40 jobs: {hours:g} hours of healthy jobs, seed {seed}",
-        table(
+        markdown(
             ("accused", "a week of 40 jobs", "at most (95 %)"),
             [(f"{alarms:g}", *(f"{x * 40 * 168:.0f}" for x in (rate, most)))],
         ),
@@ -224,25 +229,3 @@ def large(machines: int) -> str:
             ("nobody accused", str(len(found)), not found),
         ),
     )
-
-
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=2)
-    parser.add_argument("--healthy", type=int, default=60)
-    parser.add_argument("--each", type=int, default=8)
-    parser.add_argument("--without", default="", metavar="NAME", help="a detector to leave out")
-    parser.add_argument("--week", type=int, default=120, help="healthy jobs of two hours")
-    parser.add_argument("--machines", type=int, default=1_000)
-    options = parser.parse_args()
-    if options.healthy:
-        print(report(options.seed, options.healthy, options.each, without=options.without), flush=True)
-    if options.week:
-        print(week(options.seed + 1, options.week), flush=True)
-    if options.machines:
-        print(large(options.machines))
-
-
-if __name__ == "__main__":
-    main()

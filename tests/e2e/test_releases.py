@@ -1,0 +1,157 @@
+"""Gangs on other releases of Kubernetes: the oldest and the newest are built, ours speaks as those between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.harness.arnold import running
+from tests.e2e.harness.client import ApiError, Client, Object, path
+from tests.e2e.harness.invariants import guarded
+from tests.e2e.harness.nodes import level_labels, make_real
+from tests.e2e.harness.nodes import namespace as namespace_object
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.plans import plan_in
+from tests.e2e.harness.pods import GANG, RANK, bound, gang, native_group, pod
+from tests.e2e.harness.programs import KUBERNETES, Unavailable, find_kwok, find_programs, find_release
+from tests.e2e.harness.waiting import wait_until
+from tests.manifests.rendering import render_own
+from topology.generate import generate
+
+STRICT = "&fieldValidation=Strict"
+SPACE = "train"
+MUTATING = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release, and what Arnold's manifests need there.
+
+    :param built: from the modules of that release, else ours speaks as it.
+    :param young: what is on there and off by default, see :class:`ControlPlane`.
+    :param refused: kinds that it does not take without the component.
+    """
+
+    minor: str
+    built: bool = False
+    young: Mapping[str, str] = field(default_factory=dict)
+    component: str = "before-1.36"
+    refused: tuple[str, ...] = (*MUTATING,)
+
+    def __str__(self) -> str:
+        return f"{self.minor}{' built' * self.built}{'-beta' * bool(self.young)}"
+
+
+# Of 1.34 and 1.35, and no server but of these versions starts with it as the only version that it has.
+BETA = {"MutatingAdmissionPolicy": "admissionregistration.k8s.io/v1beta1"}
+NEWEST = {"GenericWorkload": "scheduling.k8s.io/v1beta1"}
+RELEASES = [
+    Release("1.33"),
+    Release("1.34"),
+    Release("1.35"),
+    Release("1.36", young=BETA, component="mutating-v1beta1", refused=()),
+    pytest.param(Release("1.33", built=True), marks=pytest.mark.releases),
+    pytest.param(Release("1.37", built=True, young=NEWEST, component="", refused=()), marks=pytest.mark.releases),
+]
+
+
+@pytest.fixture(params=RELEASES, ids=str)
+def release(request: pytest.FixtureRequest) -> Release:
+    """Each release that there is."""
+    found: Release = request.param
+    return found
+
+
+@pytest.fixture
+def release_plane(release: Release, tmp_path: Path, say: Callable[[str], None]) -> Iterator[ControlPlane]:
+    """A control plane of that release."""
+    try:
+        programs = find_release(release.minor, say) if release.built else find_programs(say)
+        kwok = find_kwok(say)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    speaks_as = None if release.built or KUBERNETES.startswith(f"v{release.minor}.") else release.minor
+    with ControlPlane(programs, tmp_path / "plane", kwok=kwok, speaks_as=speaks_as, young=release.young) as plane:
+        yield plane
+
+
+def refusals(client: Client, things: list[Object], *, dry: bool) -> list[str]:
+    """Apply objects, fields that are not known being errors; the kinds of those that are not taken as there is none."""
+    refused = []
+    for thing in things:
+        # pods of our own need images, which no node here has
+        query = f"{STRICT}&dryRun=All" if thing["kind"] in ("Deployment", "Job") or dry else STRICT
+        try:
+            client.apply(thing, query=query)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            refused.append(thing["kind"])
+    return refused
+
+
+def admitted(client: Client, thing: Object) -> Object:
+    """A pod as it would be stored."""
+    made: Object = client.request("POST", f"{path('pods', SPACE)}?dryRun=All", thing)
+    return made
+
+
+def labelled(name: str, rank: int) -> Object:
+    """A pod of a gang of eight by its label alone."""
+    return pod(
+        f"{name}-{rank}",
+        SPACE,
+        labels={GANG: name, RANK: str(rank)},
+        annotations={"arnold.dev/gang-size": "8"},
+    )
+
+
+def heeded(client: Client) -> Object | str:
+    """What becomes of a pod with the label alone: the pod, or the refusal; nothing while it is taken as it is."""
+    try:
+        made = admitted(client, labelled("probe", 0))
+    except ApiError as error:
+        return str(error)
+    return made if made["spec"].get("schedulingGates") else ""
+
+
+def test_gangs_start_there(release: Release, release_plane: ControlPlane, tmp_path: Path) -> None:
+    """All manifests are taken, with the component that the reference names.  A label alone is enough or is refused,
+    never ignored; and a gang is on the nodes of its plan.
+    """
+    plane, admin = release_plane, release_plane.admin
+    everything = render_own(tmp_path / "all")
+    admin.apply(next(thing for thing in everything if thing["kind"] == "Namespace"))
+    assert refusals(admin, everything, dry=True) == [*release.refused]
+    wanted = render_own(tmp_path / "own", *filter(None, [release.component]))
+    assert refusals(admin, wanted, dry=False) == []
+    admin.create(namespace_object(SPACE))
+    cluster = generate("minipods", minipods=2, nodes=16)
+    make_real(admin, cluster)
+
+    alone = wait_until(lambda: heeded(admin), "the policy to be heeded")
+    if release.component == "before-1.36":
+        assert isinstance(alone, str)
+        assert "To fix: " in alone
+        pods = gang("llm", SPACE, size=8)
+    else:
+        assert isinstance(alone, dict)
+        assert alone["spec"]["schedulerName"] == "arnold"
+        pods = [labelled("llm", rank) for rank in range(8)]
+    with running(plane, levels=level_labels(cluster)), guarded(plane):
+        admin.create_all(pods)
+        plan = wait_until(lambda: plan_in(admin, "llm", SPACE, "Bound"), "eight pods on their nodes")
+        on = bound(admin, SPACE)
+        assert [on[f"llm-{rank}"] for rank in range(8)] == list(plan.nodes)
+        if (version := release.young.get("GenericWorkload")) is not None:
+            for thing in (
+                *native_group("group", SPACE, size=3, version=version),
+                *native_group("loose", SPACE, size=2, version=version, basic=True),
+            ):
+                admin.create(thing)
+            wait_until(lambda: plan_in(admin, "group", SPACE, "Bound"), "the pods of the PodGroup on their nodes")
+            wait_until(lambda: len(bound(admin, SPACE)) == 8 + 3 + 2, "those of the basic PodGroup")
+            assert {plan["metadata"]["name"] for plan in admin.all("gangplans", SPACE)} == {"llm", "group"}
