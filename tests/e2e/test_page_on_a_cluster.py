@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import urllib.request
 from pathlib import Path
-from urllib.error import URLError
 
 from tests.e2e.harness.arnold import PROGRAM, running
 from tests.e2e.harness.client import Object
@@ -30,7 +29,7 @@ def answers(address: str) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=5) as answer:
             return bool(answer.status == 200)
-    except URLError:
+    except OSError:
         return False
 
 
