@@ -108,7 +108,7 @@ class StallPlan:
 
     progress: str | None = field(default=None, metadata={"metavar": "PROMQL", "default": "it is not looked at"})
     """Query that counts the steps or collectives that each node, or each GPU of it, has begun."""
-    stall_after: Positive = field(default=300.0, metadata={"needs": ("--progress",), **SECONDS})
+    stall_after: Positive = field(default=180.0, metadata={"needs": ("--progress",), **SECONDS})
     """Seconds without progress after which a gang stands still; more than its longest pause."""
     policy: Literal["advise", "act"] = field(default="advise", metadata={"needs": ("--progress",)})
     """Whether a gang that stands still is told of (advise), or its pods on nodes that hold it up are evicted (act)."""

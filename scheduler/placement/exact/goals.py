@@ -1,13 +1,12 @@
 """Goals in order, on the nodes themselves: the objective with its soft terms, the EP spread, Eq. 2 at closer levels.
 
 A placement comes from the search over pairs; bounds come from counting.  Where the two do not meet, one model of all
-units of cells and all sites goes on, or parts of it: goal after goal, each among the placements that are as good in
-those before, so what it proves is proved of all of them.
+units of cells and all sites goes on, goal after goal, each among the placements that are as good in those before, so
+what it proves is proved of all of them.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -182,43 +181,33 @@ class CellModel:
     """Where units may go, from a placement that is known."""
 
     def __init__(
-        self,
-        sites: Sites,
-        site_of_unit: IntArray,
-        *,
-        among: BoolArray | None = None,
-        inside: npt.NDArray[np.integer[Any]] | None = None,
+        self, sites: Sites, site_of_unit: IntArray, *, inside: npt.NDArray[np.integer[Any]] | None = None
     ) -> None:
         """Make the model.
 
-        :param among: shape [sites]: units on these may move, among these; all others stay.  ``None`` = all.
         :param inside: shape [sites], the domain of each that units stay in; ``None`` = they may leave any.
         """
         from scheduler.placement import cp_model
 
         self.answer = site_of_unit  # Shape [units]: the best so far
         self._sites = sites
-        self._model = cp_model.CpModel()
-        among = np.ones(len(sites), dtype=np.bool_) if among is None else among
-        self._fixed = ~among[site_of_unit]
+        model = self._model = cp_model.CpModel()
         self._room = sites.room
-        self._open = [int(k) for k in np.flatnonzero(among)]
-        model = self._model
         # units on sites
-        x: dict[int, dict[int, cp_model.IntVar]] = {}
-        for u in np.flatnonzero(~self._fixed).tolist():
-            home = None if inside is None else inside[site_of_unit[u]]
-            x[u] = {k: model.new_bool_var("") for k in self._open if inside is None or inside[k] == home}
-        for row in x.values():
+        domain_of = np.zeros(len(sites), dtype=np.int32) if inside is None else inside
+        x = [
+            {k: model.new_bool_var("") for k in np.flatnonzero(domain_of == home).tolist()}
+            for home in domain_of[site_of_unit]
+        ]
+        for row in x:
             # every unit goes somewhere, and no site takes more than it has room for
             model.add_exactly_one(row.values())
         self._x = x
-        for k in self._open:
+        for k in range(len(sites)):
             if self._room[k] < len(x):
                 model.add(self._taken(k) <= int(self._room[k]))
-        self._at: dict[str, dict[int, dict[int, cp_model.IntVar]]] = {}
+        self._at: dict[str, list[dict[int, cp_model.IntVar]]] = {}
         self._spreads: dict[tuple[Family, str], cp_model.IntVar] = {}
-        self._touches: list[cp_model.IntVar] = []
         self._keep_ties()
 
     def at_most(self, goal: Goal, value: int) -> None:
@@ -229,15 +218,9 @@ class CellModel:
         """Say what is known: no answer has less."""
         self._model.add(self._expression(goal) >= bound)
 
-    def minimise(self, goal: Goal, limit: Slice, *, touches: bool = False) -> Reached | None:
-        """Meet a goal as well as the limit allows; ``None`` = no answer found.
-
-        :param touches: of equal answers that with fewest touches is the better one; then there is no bound.
-        """
-        expression = self._expression(goal)
-        if touches:
-            expression = (len(self._touches) + 1) * expression + sum(self._touches)
-        self._model.minimize(expression)
+    def minimise(self, goal: Goal, limit: Slice) -> Reached | None:
+        """Meet a goal as well as the limit allows; ``None`` = no answer found."""
+        self._model.minimize(self._expression(goal))
         return self._solve(limit, goal)
 
     def settle(self, limit: Slice, *, drift: bool) -> None:
@@ -245,15 +228,15 @@ class CellModel:
         sites, job, model = self._sites, self._sites.job, self._model
         level = sites.cluster.level(job.level).name
         slow: list[cp_model.IntVar] = []
-        for k in self._open:
+        for k in range(len(sites)):
             most = int(self._room[k]) * sites.blocks.size - int(sites.healthy[k])
             if most > 0 and job.avoid != "ignore":
                 slow.append(model.new_int_var(0, most, ""))
                 model.add(slow[-1] >= sites.blocks.size * self._taken(k) - int(sites.healthy[k]))
         domains = sites.domain_at[level]
         room = np.bincount(domains, weights=sites.room).astype(int).tolist()
-        used = {k: model.new_bool_var("") for k in np.unique(domains[self._open]).tolist()}
-        for row in self._places(level).values():
+        used = {k: model.new_bool_var("") for k in np.unique(domains).tolist()}
+        for row in self._places(level):
             for domain, choice in row.items():
                 model.add_implication(choice, used[domain])
         total = sum(room) + 1
@@ -266,20 +249,18 @@ class CellModel:
 
     def _taken(self, site: int) -> cp_model.LinearExprT:
         """Return the units that go to a site."""
-        return sum(row[site] for row in self._x.values() if site in row)
+        return sum(row[site] for row in self._x if site in row)
 
     def _solve(self, limit: Slice, goal: Goal | None) -> Reached | None:
         self._model.clear_hints()
-        for unit, row in self._x.items():
+        for unit, row in enumerate(self._x):
             for k, choice in row.items():
                 self._model.add_hint(choice, bool(self.answer[unit] == k))
         answer, solver = solve(self._model, limit)
         if answer != "yes":
             return None
-        site_of_unit = self.answer.copy()
-        for unit, row in self._x.items():
-            site_of_unit[unit] = next(k for k, choice in row.items() if solver.boolean_value(choice))
-        self.answer = site_of_unit
+        chosen = [next(k for k, choice in row.items() if solver.boolean_value(choice)) for row in self._x]
+        self.answer = np.array(chosen, dtype=np.int32)
         if goal is None:
             return None
         value = sum(
@@ -295,37 +276,29 @@ class CellModel:
         for level, tied in self._sites.ties.items():
             if not tied:
                 continue
-            places, domain_of = self._places(level), self._sites.domain_at[level]
-            for units in tied:
-                moving = [unit for unit in units if not self._fixed[unit]]
-                still = [unit for unit in units if self._fixed[unit]]
-                for unit in moving:
-                    if still:
-                        # the others stay, so the unit stays with them
-                        self._model.add_bool_or(places[unit].get(int(domain_of[self.answer[still[0]]]), 0))
-                    else:
-                        for domain, choice in places[unit].items():
-                            self._model.add(choice == places[moving[0]][domain])
+            places = self._places(level)
+            for first, *others in tied:
+                for unit in others:
+                    for domain, choice in places[unit].items():
+                        self._model.add(choice == places[first][domain])
 
-    def _places(self, level: str) -> dict[int, dict[int, cp_model.IntVar]]:
-        """Return for each unit that may move whether it is in each domain of a level."""
+    def _places(self, level: str) -> list[dict[int, cp_model.IntVar]]:
+        """Return for each unit whether it is in each domain of a level."""
         if level in self._at:
             return self._at[level]
         domain_of = self._sites.domain_at[level].tolist()
-        places: dict[int, dict[int, cp_model.IntVar]] = {}
-        for unit, row in self._x.items():
-            inside: dict[int, list[int]] = {}
-            for k in row:
-                inside.setdefault(domain_of[k], []).append(k)
-            places[unit] = {}
-            for domain, ks in inside.items():
-                if len(ks) == 1:
-                    places[unit][domain] = row[ks[0]]
-                    continue
-                there = places[unit][domain] = self._model.new_bool_var("")
-                self._model.add(sum(row[k] for k in ks) == there)
-        self._at[level] = places
-        return places
+        places: list[dict[int, cp_model.IntVar]] = []
+        for row in self._x:
+            inside: dict[int, list[cp_model.IntVar]] = {}
+            for k, choice in row.items():
+                inside.setdefault(domain_of[k], []).append(choice)
+            places.append({})
+            for domain, choices in inside.items():
+                there = choices[0] if len(choices) == 1 else self._model.new_bool_var("")
+                if len(choices) > 1:
+                    self._model.add(sum(choices) == there)
+                places[-1][domain] = there
+        return self._at.setdefault(level, places)
 
     def _expression(self, goal: Goal) -> cp_model.LinearExpr:
         from scheduler.placement import cp_model
@@ -345,81 +318,18 @@ class CellModel:
         self._spreads[family, level] = spread
         places = self._places(level)
         for units in groups:
-            still = {int(domain_of[self.answer[unit]]) for unit in units if self._fixed[unit]}
-            moving = [unit for unit in units if not self._fixed[unit]]
-            if not moving:
-                self._model.add(spread >= len(still))
-                continue
             touched: dict[int, cp_model.IntVar] = {}
-            for unit in moving:
+            for unit in units:
                 for domain, choice in places[unit].items():
-                    if domain not in still:
-                        if domain not in touched:
-                            touched[domain] = self._model.new_bool_var("")
-                        # a unit in the domain makes the group touch it
-                        self._model.add_implication(choice, touched[domain])
-            self._model.add(spread >= len(still) + sum(touched.values()))
-            if not still and len(units) > 1:
-                # implied, and found sooner so: the domains touched have room for all of the group
-                fits = sum(min(len(units), int(room[domain])) * touch for domain, touch in touched.items())
-                self._model.add(fits >= len(units))
-            self._touches += touched.values()
+                    if domain not in touched:
+                        touched[domain] = self._model.new_bool_var("")
+                    # a unit in the domain makes the group touch it
+                    self._model.add_implication(choice, touched[domain])
+            self._model.add(spread >= sum(touched.values()))
+            # implied, and found sooner so: the domains touched have room for all of the group
+            fits = sum(min(len(units), int(room[domain])) * touch for domain, touch in touched.items())
+            self._model.add(fits >= len(units))
         return spread
-
-
-# Which part of a large placement to lay anew: sites around one of the groups that are worst off.
-
-
-Integers = npt.NDArray[np.integer[Any]]
-
-
-class WorstParts:
-    """Parts drawn by chance, the same for the same seed."""
-
-    def __init__(self, sites: Sites, goal: Goal, most: int, seed: int) -> None:
-        """Draw for a goal; a part has at most so many choices (units x sites)."""
-        self._sites = sites
-        self._terms = [term for term in goal.terms if sites.groups(term.family)]
-        self._most = most
-        self._chance = random.Random(seed)
-
-    def draw(self, site_of: IntArray) -> BoolArray:
-        """Return shape [sites], the part: sites of a worst group, then some with room and those of its neighbours.
-
-        :param site_of: shape [units], the placement.
-        """
-        used = np.bincount(site_of, minlength=len(self._sites))
-        chosen = np.zeros(len(self._sites), dtype=np.bool_)
-        for site in self._wanted(site_of, used):
-            chosen[site] = True
-            if int(used[chosen].sum()) * int(chosen.sum()) > self._most:
-                chosen[site] = False
-                break
-        return chosen
-
-    def _wanted(self, site_of: IntArray, used: Integers) -> list[int]:
-        """Return sites in the order in which the part takes them."""
-        term = self._chance.choices(self._terms, [term.weight for term in self._terms])[0]
-        domain = self._sites.domain_at[term.level]
-        # a group that touches most domains
-        groups = self._sites.groups(term.family)
-        domain_of = domain[site_of].tolist()
-        touched = [len({domain_of[unit] for unit in units}) for units in groups]
-        most = max(touched)
-        worst = self._chance.choice([units for units, spread in zip(groups, touched, strict=True) if spread == most])
-        own = self._shuffled(np.unique(site_of[list(worst)]))
-        roomy = self._shuffled(np.flatnonzero(used < self._sites.room))
-        # sites with room near the group first: a unit that goes there leaves no broader domain
-        near = set(domain[own].tolist())
-        roomy.sort(key=lambda site: int(domain[site]) not in near)
-        others = self._shuffled(np.flatnonzero(used > 0))
-        few = self._chance.choice([0, 2, 4, 8])
-        return list(dict.fromkeys([*own, *roomy[:few], *others]))
-
-    def _shuffled(self, sites: Integers) -> list[int]:
-        listed = [int(site) for site in sites]
-        self._chance.shuffle(listed)
-        return listed
 
 
 @dataclass(frozen=True)
@@ -529,27 +439,17 @@ class GoalSearch:
         return all(self.settled(goal) for goal in goals)
 
     def search(self, goals: Sequence[int]) -> None:
-        """Meet some goals, in order, as far as time and effort allow.
-
-        Where one model of all cells would be too large, goals are improved part by part; closer levels only where a
-        part is a good share of the whole, for the worst of many groups hardly ever gives way to less.
+        """Meet some goals, in order, as far as time and effort allow: closer levels inside the domains of the level
+        above, then all by the model of all cells, where it is not too large; one that is not met limits the later.
         """
         if self.counted(goals):
             return
-        for goal in goals:
-            if goal > int(self.reduction.job.experts_apart):
-                self._search_inside(goal)
-        choices = self.sites.units * len(self.sites)
-        if choices <= self.params.cell_choices:
-            self._search_model(goals)
-            return
-        for goal in goals:
-            if goal == 0 or choices <= 2 * self.params.cell_choices:
-                self._search_parts(goal)
-
-    def _search_model(self, goals: Sequence[int]) -> None:
-        """Solve the model of all cells for one goal after another; an earlier one that is not met limits the later."""
+        for number in goals:
+            if number > int(self.reduction.job.experts_apart):
+                self._search_inside(number)
         sites, begun = self.sites, self.best
+        if sites.units * len(sites) > self.params.cell_choices:
+            return
         model = CellModel(sites, sites.site_of_unit(self.best.nodes))
         for number in range(goals[0]):
             goal = Goal.of(self.goals[number])
@@ -572,7 +472,7 @@ class GoalSearch:
             model.at_most(goal, self._whole(goal, self.best))
         if self.best is not begun:
             drift = self.reduction.job.alpha in (0.0, 1.0)
-            model.settle(Slice(self.params.part_effort, self.end - clock(), self.limits.seed), drift=drift)
+            model.settle(Slice(self.params.tie_effort, self.end - clock(), self.limits.seed), drift=drift)
             self.offer(self._nodes(model))
 
     def _search_inside(self, number: int) -> None:
@@ -594,32 +494,6 @@ class GoalSearch:
         model.at_most(goal, self._whole(goal, self.best))
         if model.minimise(goal, Slice(self.params.inside_effort * self.limits.seconds, left, self.limits.seed)):
             self.offer(self._nodes(model))
-
-    def _search_parts(self, number: int) -> None:
-        """Improve a goal part by part: the units on some sites are laid anew among these, as large as a model may be.
-
-        Of equals the one with fewer touches is kept: many groups have to be better before the worst is.
-        """
-        goal = Goal.of(self.goals[number])
-        parts = WorstParts(self.sites, goal, self.params.cell_choices, self.limits.seed)
-        site_of, fruitless = self.sites.site_of_unit(self.best.nodes), 0
-        while not self.settled(number) and fruitless < self.params.fruitless_parts:
-            left = self.end - clock()
-            if left <= 0 or self.effort <= 0:
-                return
-            model = CellModel(self.sites, site_of, among=parts.draw(site_of))
-            for before in range(number + 1):
-                known = Goal.of(self.goals[before])
-                model.at_most(known, self._whole(known, self.best))
-            limit = Slice(self.params.part_effort, left, self.limits.seed, light=True)
-            reached = model.minimise(goal, limit, touches=True)
-            self.effort -= reached.effort if reached else self.params.part_effort
-            fruitless += 1
-            if not np.array_equal(site_of, model.answer):
-                site_of = model.answer
-                fruitless = 0
-            if reached is not None and reached.value < self._whole(goal, self.best):
-                self.offer(self._nodes(model))
 
     def _nodes(self, model: CellModel) -> IntArray:
         """Return the nodes of an answer of the model, shape [rows, columns]."""

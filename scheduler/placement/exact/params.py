@@ -36,10 +36,8 @@ class ExactParams:
     inside_effort: float = 0.1
     # The same as for all models of cells for the objective, where soft terms count
     term_effort: float = 0.3
-    # Effort of laying one part of a large placement anew, as long as most of them take to be proved least; and of
-    # breaking ties, on which nothing depends but nodes left for others
-    part_effort: float = 0.02
-    fruitless_parts: int = 40  # Parts in turn that change nothing, after which a goal is left as it is
+    # Effort of breaking ties, on which nothing depends but nodes left for others
+    tie_effort: float = 0.02
     # Soft terms up to which each choice of them is tried as hard constraints: eight choices
     held_terms: int = 3
     # Cells up to which a gang goes the short way, where a caller reads the placement alone: above that the tables of
@@ -47,8 +45,7 @@ class ExactParams:
     plain_cells: int = 1024
     # Cells from which models with a number of rows, and skeletons, get slow and find nothing that bands do not
     many_cells: int = 3000
-    # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second.
-    # Up to twice as many parts of a placement are laid anew for closer levels
+    # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
     cell_choices: int = 3_000
     # Columns up to which components are listed and skeleton models are quick; wider views are searched only where no
     # view is narrow.  Up to twice as many skeleton models are of any use, and bands are split: with more there are

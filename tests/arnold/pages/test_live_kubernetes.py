@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, cast
 
+import pytest
+
 from arnold.pages.live_kubernetes import KubernetesSource
 from extender.cluster_api.client import GANGPLANS, NODES, ClusterApi, NotFound, Refused, Resource, Unreachable
 from extender.cluster_api.connect import WhichCluster
@@ -120,6 +122,30 @@ def test_it_follows_a_cluster_and_says_when_it_cannot() -> None:
             assert source.seen is not None
             assert seen is not None
             assert source.seen > seen
+
+    asyncio.run(run())
+
+
+def test_an_api_server_that_hangs_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connections stand and it says nothing: a watch alone would believe for a minute and a half that nothing is
+    new.
+    """
+    monkeypatch.setattr("extender.service.followed_cluster.KNOCK_PATIENCE", 0.05)
+
+    async def run() -> None:
+        api = FakeCluster()
+        api.put(NODES, node_json("a"))
+        async with following(api) as source:
+            seen = source.seen
+
+            async def silent(_: str) -> bytes:
+                await asyncio.sleep(60.0)
+                return b""
+
+            api.read = silent  # type: ignore[method-assign]
+            await source.knock(cast("ClusterApi", api))
+            assert "not answered" in source.lost
+            assert source.seen == seen
 
     asyncio.run(run())
 

@@ -6,7 +6,6 @@ import random
 from math import ceil
 
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -14,7 +13,7 @@ from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate, goals, objective_terms
 from scheduler.placement.admission import admissible
 from scheduler.placement.cpsat import Slice
-from scheduler.placement.exact.goals import CellModel, Goal, Sites, WorstParts, weighed
+from scheduler.placement.exact.goals import CellModel, Goal, Sites, weighed
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
 from scheduler.placement.exact.problem import GridReduction
@@ -73,18 +72,6 @@ def test_the_model_finds_the_least_objective(seed: int) -> None:
     assert (reached.value, reached.bound) == (round(best[0] * goal.scale),) * 2
 
 
-def test_units_elsewhere_stay() -> None:
-    """Two racks may be laid anew, the third not: what lies there counts, and nothing comes to it."""
-    job = Job("job", Parallelism(tp=8, dp=2, pp=3), alpha=0.5, level="rack")
-    sites = sites_of(racks((2, 2, 3)), job)
-    start = np.array([0, 1, 2, 1, 0, 2])
-    model = CellModel(sites, start, among=np.array([True, True, False]))
-    reached = model.minimise(Goal.of(objective_terms(sites.cluster, job)), LIMIT, touches=True)
-    assert reached is not None
-    # a column each: S = 1, and every row touches three racks
-    assert model.answer.tolist() in ([0, 1, 2, 0, 1, 2], [1, 0, 2, 1, 0, 2])
-
-
 @given(seed=st.integers(0, 10**9))
 @examples(60)
 def test_bounds_of_all_levels_are_true(seed: int) -> None:
@@ -134,15 +121,3 @@ def test_the_roomiest_racks_of_two_minipods() -> None:
         evaluate(cluster, job, one).by_level["rack"]["dp"] for one in tight_fills(GridReduction(cluster, job, 1.0))
     ]
     assert min(spreads) == 3
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_parts_are_around_a_worst_group_and_small_enough(seed: int) -> None:
-    """At most 20 choices: of the second column, which alone touches two racks, a site takes part, or all."""
-    job = Job("job", Parallelism(tp=8, dp=4, pp=2), alpha=1.0, level="rack")
-    sites = sites_of(racks((6, 4), (4, 4)), job)
-    site_of = np.array([1, 2, 1, 2, 1, 3, 1, 3])
-    part = WorstParts(sites, Goal.of(objective_terms(sites.cluster, job)), 20, seed).draw(site_of)
-    assert part[2]
-    assert part[3]
-    assert int(part[site_of].sum()) * int(part.sum()) <= 20
