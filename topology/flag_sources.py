@@ -111,9 +111,11 @@ class FlagLog:
     def slowdowns(self) -> Mapping[str, set[float]]:
         """Return every slowdown that was ever held against each node, by one source and by all together."""
         held: dict[str, set[float]] = {}
+        for event in self.events():  # one that was lifted in the same instant held for no time, and may be written
+            if event.steps:
+                held.setdefault(event.node, set()).update(step.flag.slowdown for step in event.steps)
         for node, spans in groupby(self.over_time(), key=lambda flag: flag.node):
-            ahead = sorted(spans, key=lambda flag: flag.since or LAST, reverse=True)
-            active, held[node] = list[NodeFlag](), {flag.slowdown for flag in ahead}
+            ahead, active = sorted(spans, key=lambda flag: flag.since or LAST, reverse=True), list[NodeFlag]()
             for at in sorted({end for flag in ahead for end in (flag.since, flag.until) if end is not None}):
                 while ahead and ahead[-1].active(at):
                     active.append(ahead.pop())

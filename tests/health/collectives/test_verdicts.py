@@ -58,8 +58,8 @@ def test_only_what_is_certain_and_on_a_known_node_is_flagged(found: Diagnosis) -
     """One flag for each node of a certain culprit, of the kind that the cause has, for a day from when it was seen."""
     nodes = nodes_of(found.members)
     flags = flags_of(found, nodes, now=NOW)
-    certain = [one for one in found.culprits if one.certainty == "certain" and one.member != 5]
-    expected = {f"n{one.member // 2}" for one in certain} if found.cause in KINDS else set()
+    certain = [culprit for culprit in found.culprits if culprit.certainty == "certain" and culprit.member != 5]
+    expected = {f"n{culprit.member // 2}" for culprit in certain} if found.cause in KINDS else set()
     assert {flag.node for flag in flags} == expected
     assert len(flags) == len(expected)
     since = NOW if found.since is None else datetime.fromtimestamp(found.since, UTC)
@@ -71,7 +71,7 @@ def test_only_what_is_certain_and_on_a_known_node_is_flagged(found: Diagnosis) -
         kind = "degraded" if process else KINDS[found.cause]
         assert (flag.kind, flag.since, flag.until) == (kind, since, since + HOLD)
         assert (flag.rank is not None) == process
-        price = WARNING if process else max(1.0, first.factor or 1.0)
+        price = WARNING if process or first.factor is None else max(1.0, first.factor)
         assert flag.slowdown == (FAULTY if flag.kind == "faulty" else price)
         assert flag.evidence.startswith(f"rank {first.member}: {CAUSES[found.cause]}")
 
