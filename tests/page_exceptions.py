@@ -103,6 +103,9 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold health look": ("", "is of the job; tests/health/look has texts of many"),
         "arnold health evict": ("", "needs stacks of all ranks; tests/health/recovery/test_recovery_eviction.py"),
     },
+    "docs/how-to/upgrade.md": {
+        "kubectl": ("", CLUSTER),
+    },
     "docs/how-to/kubernetes.md": {
         "arnold place --cluster kube:": ("", CLUSTER),
         "podman": ("", "needs an engine and a registry"),
