@@ -33,7 +33,7 @@ from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import STDIN, Source, read_source
 from ground.records import JsonRecord, json_data, read_json
 from topology.cluster import Cluster
-from topology.flags import LAST, FlagEvent, NodeFlag, begins_later, merge_by_node, worst_of_each
+from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, begins_later, merge_by_node, worst_of_each
 from topology.node_names import NodeNames, expand_hostlist
 
 APPLICATION = 0x41464C47  # PRAGMA application_id of a store: the letters AFLG
@@ -110,10 +110,13 @@ class FlagLog:
 
     def slowdowns(self) -> Mapping[str, set[float]]:
         """Return every slowdown that was ever held against each node, by one source and by all together."""
+        rows = self._connection.execute(
+            "SELECT DISTINCT node, json_extract(step.value, '$.flag.slowdown')"
+            " FROM events, json_each(events.json, '$.steps') AS step"
+        )
         held: dict[str, set[float]] = {}
-        for event in self.events():  # one that was lifted in the same instant held for no time, and may be written
-            if event.steps:
-                held.setdefault(event.node, set()).update(step.flag.slowdown for step in event.steps)
+        for node, slowdown in rows:  # also those that were lifted in the instant they came, and held for no time
+            held.setdefault(node, set()).add(FAULTY if slowdown is None else slowdown)
         for node, spans in groupby(self.over_time(), key=lambda flag: flag.node):
             ahead, active = sorted(spans, key=lambda flag: flag.since or LAST, reverse=True), list[NodeFlag]()
             for at in sorted({end for flag in ahead for end in (flag.since, flag.until) if end is not None}):
