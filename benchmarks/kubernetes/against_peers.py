@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from time import monotonic, perf_counter, sleep
+from time import perf_counter, sleep
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from scheduler.objective import Evaluation, evaluate
 from scheduler.placement.types import ALGORITHMS, Limits
 from tests.e2e.harness import arnold, peers
 from tests.e2e.harness.client import Object
-from tests.e2e.harness.nodes import GPU, TENANTS, level_labels, make_real
+from tests.e2e.harness.nodes import TENANTS, level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import gang, indexed_job
 from tests.e2e.harness.waiting import wait_until
@@ -57,7 +57,7 @@ class Case:
     def name(self) -> str:
         """What the table calls it."""
         free = sum(self.cluster.idle)
-        return f"{self.job.grid.cells} of {free} free, {len(self.cluster)} nodes"
+        return f"{self.size} of {free} free, {len(self.cluster)} nodes"
 
     @property
     def minipod(self) -> str:
@@ -93,14 +93,15 @@ class Case:
 class Placed:
     """What became of a gang: its objective, spreads and hops; ``None`` = refused.
 
-    :param seconds: from the first create to the last binding.
+    :param seconds: from the first create of the gang's own objects to the last binding, or to giving up.
     """
 
     worth: tuple[Evaluation, int] | None
     seconds: float
 
 
-Start = Callable[[ControlPlane, Case, str], None]
+Gang = Callable[[ControlPlane, Case, str], list[Object]]
+"""Sets up what a gang needs in a namespace before it comes, and returns the objects that it is."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,12 @@ class Mode:
 
     :param program: the peer, and after a comma how it is set up where that differs.
     :param rule: our copy of it, empty = there is none.
-    :param start: creates the gang in a namespace.
     """
 
     program: str
     name: str
     rule: str
-    start: Start
+    gang: Gang
 
     @property
     def peer(self) -> str:
@@ -135,8 +135,8 @@ def _kube_scheduler(plane: ControlPlane) -> Iterator[None]:
         plane.scheduler.stop()
 
 
-def _plain(plane: ControlPlane, case: Case, space: str) -> None:
-    plane.admin.create_all(_pods(case, space, "default-scheduler"))
+def _plain(_: ControlPlane, case: Case, space: str) -> list[Object]:
+    return _pods(case, space, "default-scheduler")
 
 
 def _pods(case: Case, space: str, scheduler: str) -> list[Object]:
@@ -159,28 +159,12 @@ def _kueue(plane: ControlPlane, **gates: bool) -> Iterator[None]:
         yield
 
 
-def _queue(plane: ControlPlane, case: Case, space: str) -> None:
-    """Make a queue with quota for everything, and the topology."""
-    api = "kueue.x-k8s.io/v1beta2"
-    levels = [{"nodeLabel": label} for label in (*level_labels(case.cluster), "kubernetes.io/hostname")]
-    quota = [{"name": GPU, "nominalQuota": 1_000_000}, {"name": "cpu", "nominalQuota": 1_000_000}]
-    group = {"coveredResources": [GPU, "cpu"], "flavors": [{"name": "gpus", "resources": quota}]}
-    gpus = {"topologyName": "network", "nodeLabels": {"nvidia.com/gpu.present": "true"}}
-    for kind, name, spec in [
-        ("Topology", "network", {"levels": levels}),
-        ("ResourceFlavor", "gpus", gpus),
-        ("ClusterQueue", "all", {"namespaceSelector": {}, "resourceGroups": [group]}),
-        ("LocalQueue", "team", {"clusterQueue": "all"}),
-    ]:
-        about = {"name": name} | ({"namespace": space} if kind == "LocalQueue" else {})
-        plane.admin.apply({"apiVersion": api, "kind": kind, "metadata": about, "spec": spec})
+def _by_kueue(**wishes: Callable[[Case], str]) -> Gang:
+    """Return what makes a Job with wishes about topology: annotation without its prefix -> its value."""
 
-
-def _by_kueue(**wishes: Callable[[Case], str]) -> Start:
-    """Return what starts a Job with wishes about topology: annotation without its prefix -> its value."""
-
-    def start(plane: ControlPlane, case: Case, space: str) -> None:
-        _queue(plane, case, space)
+    def make(plane: ControlPlane, case: Case, space: str) -> list[Object]:
+        for thing in peers.kueue_queue(level_labels(case.cluster), space, gpus=1_000_000, tas=True):
+            plane.admin.apply(thing)
         job = indexed_job(JOB, space, size=case.size, parallelism=None)
         job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
         job["spec"]["suspend"] = True
@@ -188,9 +172,9 @@ def _by_kueue(**wishes: Callable[[Case], str]) -> Start:
         about["labels"] = {}
         notes = {f"kueue.x-k8s.io/podset-{name.replace('_', '-')}": wish(case) for name, wish in wishes.items()}
         about["annotations"] = notes
-        plane.admin.create(job)
+        return [job]
 
-    return start
+    return make
 
 
 def _minipod(case: Case) -> str:
@@ -219,12 +203,6 @@ tiers:
 """As Volcano's guide to network topology has it, bin packing by GPUs."""
 
 
-@contextmanager
-def _volcano(plane: ControlPlane) -> Iterator[None]:
-    with peers.volcano(plane, ACTIONS, say):
-        yield
-
-
 def _hyper_nodes(plane: ControlPlane, cluster: Cluster, *, racks: bool) -> None:
     """Make domains HyperNodes, tier 1 the closest, below one of the whole cluster.
 
@@ -251,16 +229,15 @@ def _hyper_node(name: str, tier: int, selectors: Sequence[Object], *, of: str) -
     return {**about, "spec": {"tier": tier, "members": members}}
 
 
-def _by_volcano(*, mode: str, groups: Callable[[Case], int] | None = None) -> Start:
-    """Return what starts a pod group.
+def _by_volcano(*, mode: str, groups: Callable[[Case], int] | None = None) -> Gang:
+    """Return what makes the pods of a pod group.
 
     :param groups: nodes of each part of consecutive ranks that is held to a minipod; ``None`` = no parts.
     """
 
-    def start(plane: ControlPlane, case: Case, space: str) -> None:
+    def make(plane: ControlPlane, case: Case, space: str) -> list[Object]:
         whole = mode == "hard" and groups is None
         _hyper_nodes(plane, case.cluster, racks=not whole)
-        sleep(2.0)  # Volcano reads HyperNodes by a queue of its own
         spec: Object = {"minMember": case.size}
         hard = {"mode": "hard", "highestTierAllowed": 2}  # the cluster, or with racks the minipod
         if groups is None:
@@ -272,43 +249,38 @@ def _by_volcano(*, mode: str, groups: Callable[[Case], int] | None = None) -> St
             spec["subGroupPolicy"] = [{"name": "parts", "networkTopology": hard, **policy}]
         group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": spec}
         plane.admin.create(group | {"metadata": {"name": JOB, "namespace": space}})
+        sleep(2.0)  # Volcano reads HyperNodes by a queue of its own
         pods = _pods(case, space, "volcano")
         for rank, pod in enumerate(pods):
             if groups is not None:
                 pod["metadata"]["labels"][GROUP] = f"part-{rank // groups(case)}"
             pod["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": JOB}
-        plane.admin.create_all(pods)
+        return pods
 
-    return start
+    return make
 
 
 # Arnold
 
 
-def _by_arnold(plane: ControlPlane, case: Case, space: str) -> None:
+def _by_arnold(_: ControlPlane, case: Case, space: str) -> list[Object]:
     work = case.job.parallelism
     parallelism = f"tp={work.tp},pp={work.pp},dp={work.dp}"
     notes = {"arnold.dev/alpha": f"{ALPHA:g}"}
-    plane.admin.create_all(gang(JOB, space, size=case.size, parallelism=parallelism, annotations=notes))
+    return gang(JOB, space, size=case.size, parallelism=parallelism, annotations=notes)
 
 
-@contextmanager
-def _arnold(plane: ControlPlane) -> Iterator[None]:
-    labels = level_labels(generate("minipods", minipods=2, nodes=8))
-    with arnold.running(plane, levels=labels, forwarded=False):
-        yield
-
-
-PROGRAMS: Mapping[str, Callable[[ControlPlane], AbstractContextManager[None]]] = {
+LEVELS = level_labels(generate("minipods", minipods=2, nodes=8))
+PROGRAMS: Mapping[str, Callable[[ControlPlane], AbstractContextManager[object]]] = {
     "kube-scheduler": _kube_scheduler,
     "Kueue": _kueue,
     # on by itself: with it v0.17 refuses slices of the level that a job prefers
     "Kueue, balanced": partial(_kueue, TASBalancedPlacement=True),
-    "Volcano": _volcano,
-    "Arnold": _arnold,
+    "Volcano": partial(peers.volcano, configuration=ACTIONS, say=say),
+    "Arnold": partial(arnold.running, levels=LEVELS, forwarded=False),
 }
 PEERS = ("kube-scheduler", "Kueue", "Volcano", "Arnold")
-OWNERS = {"Kueue": ("jobs", "workloads"), "Volcano": ("podgroups", "hypernodes"), "Arnold": ("gangplans",)}
+LEFT = {"Kueue": ("jobs", "workloads"), "Volcano": ("podgroups", "hypernodes"), "Arnold": ("gangplans",)}
 """What a gang leaves beside its pods."""
 
 
@@ -368,8 +340,8 @@ def cases() -> list[Case]:
 def measure(chosen: Sequence[Case]) -> list[dict[Mode, Placed]]:
     """Return what became of each case in each mode; peers go in turn, on a control plane each."""
     found: list[dict[Mode, Placed]] = [{} for _ in chosen]
-    for program, start in PROGRAMS.items():
-        with stage(generate("minipods", minipods=2, nodes=8)) as plane, start(plane):
+    for program, run_program in PROGRAMS.items():
+        with stage(generate("minipods", minipods=2, nodes=8)) as plane, run_program(plane):
             for number, (case, placed) in enumerate(zip(chosen, found, strict=True), 1):
                 _remake(plane, case.cluster)
                 for mode in MODES:
@@ -387,31 +359,26 @@ def _remake(plane: ControlPlane, cluster: Cluster) -> None:
     wait_until(lambda: not plane.admin.all("pods", TENANTS, limit="1"), "all tenants to go")
     plane.admin.delete_all("nodes")
     make_real(plane.admin, cluster)
-    for node in cluster:
-        plane.admin.patch("nodes", node.name, {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}})
 
 
 def _placed(plane: ControlPlane, case: Case, mode: Mode) -> Placed:
     space = new_namespace(plane, "peers")
-    begin = perf_counter()
-    mode.start(plane, case, space)
-    bound: dict[str, str] = {}
-    last = monotonic()
-    while len(bound) < case.size and monotonic() - last < QUIET and perf_counter() - begin < LONGEST:
+    things = mode.gang(plane, case, space)
+    begin = last = perf_counter()
+    plane.admin.create_all(things)
+    bound: list[Object] = []
+    while len(bound) < case.size and perf_counter() - last < QUIET and perf_counter() - begin < LONGEST:
         sleep(0.25)
-        pods = plane.admin.all("pods", space)
-        now = {it["metadata"]["name"]: it for it in pods if it["spec"].get("nodeName")}
-        if len(now) > len(bound):
-            last = monotonic()
-        bound = {name: it["spec"]["nodeName"] for name, it in now.items()}
+        before, bound = len(bound), [it for it in plane.admin.all("pods", space) if it["spec"].get("nodeName")]
+        if len(bound) > before:
+            last = perf_counter()
     seconds = perf_counter() - begin
     worth = None
     if len(bound) == case.size:
-        rank = {name: _rank(it) for name, it in now.items()}
-        nodes = [bound[name] for name in sorted(bound, key=rank.__getitem__)]
+        nodes = [it["spec"]["nodeName"] for it in sorted(bound, key=_rank)]
         cells = np.array([case.cluster.index_of[node] for node in nodes], dtype=np.int32)[case.job.grid.node_rank]
         worth = case.weighed(cells) if mode.peer == "Arnold" else case.worth(nodes)
-    for resource in OWNERS.get(mode.peer, ()):
+    for resource in LEFT.get(mode.peer, ()):
         plane.admin.delete_all(resource)
     clear(plane, space)
     return Placed(worth, seconds)

@@ -9,7 +9,7 @@ from tests.e2e.harness import peers
 from tests.e2e.harness.arnold import running
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.invariants import guarded
-from tests.e2e.harness.nodes import DOMAIN, GPU, level_labels, make_real
+from tests.e2e.harness.nodes import DOMAIN, level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in, plan_of
 from tests.e2e.harness.pods import GATE, gated, indexed_job, pod
@@ -17,7 +17,6 @@ from tests.e2e.harness.waiting import wait_until
 from topology.generate import generate
 
 QUEUE = "kueue.x-k8s.io/queue-name"
-API = "kueue.x-k8s.io/v1beta2"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
@@ -27,31 +26,14 @@ def _in_front(plane: ControlPlane, namespace: str, say: Callable[[str], None], *
     cluster = generate("minipods", minipods=2, nodes=8)
     make_real(plane.admin, cluster)
     labels = level_labels(cluster)
-    levels = [{"nodeLabel": label} for label in (*labels, "kubernetes.io/hostname")]
-    topology: Object = {"topologyName": "network", "nodeLabels": {"kubernetes.io/os": "linux"}} if tas else {}
-    quota = [{"name": GPU, "nominalQuota": 32}, {"name": "cpu", "nominalQuota": 1000}]
-    group = {"coveredResources": [GPU, "cpu"], "flavors": [{"name": "gpus", "resources": quota}]}
-    made = [
-        _of("Topology", "network", {"levels": levels}),
-        _of("ResourceFlavor", "gpus", topology),
-        _of("ClusterQueue", "all", {"namespaceSelector": {}, "resourceGroups": [group]}),
-        _of("LocalQueue", "team", {"clusterQueue": "all"}, namespace),
-    ]
-    for name in plane.admin.all("nodes"):
-        plane.admin.patch("nodes", name["metadata"]["name"], {"metadata": {"labels": {"kubernetes.io/os": "linux"}}})
     with peers.running(peers.KUEUE, plane, say), running(plane, levels=labels), guarded(plane):
-        plane.admin.create_all(made)
+        plane.admin.create_all(peers.kueue_queue(labels, namespace, gpus=32, tas=tas))
         try:
             yield
         finally:  # Kueue's finalizers go with it
             plane.admin.delete_all("jobs", namespace)
             plane.admin.delete_all("pods", namespace)
             wait_until(lambda: not plane.admin.all("pods", namespace), "all pods to go")
-
-
-def _of(kind: str, name: str, spec: Object, namespace: str | None = None) -> Object:
-    about = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return {"apiVersion": API, "kind": kind, "metadata": about, "spec": spec}
 
 
 def _job(name: str, namespace: str, **annotations: str) -> Object:

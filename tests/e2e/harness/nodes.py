@@ -52,7 +52,7 @@ def node(
 ) -> Object:
     """A node that is Ready."""
     resources = {GPU: str(gpus), "cpu": "128", "memory": "1Ti", "pods": "110"}
-    own = {"kubernetes.io/hostname": name}
+    own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     return {
         "apiVersion": "v1",
         "kind": "Node",

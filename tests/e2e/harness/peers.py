@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -17,6 +17,7 @@ import yaml
 
 from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.client import Object, home_of
+from tests.e2e.harness.nodes import GPU
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process
 from tests.e2e.harness.programs import Unavailable, Unfetched, from_folder, module_folder
@@ -138,6 +139,26 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
 
 
 VOLCANO = ("volcano.sh/volcano", "v1.14.1")
+
+
+def kueue_queue(labels: Sequence[str], namespace: str, *, gpus: int, tas: bool) -> list[Object]:
+    """The queue ``team`` of a namespace with so many GPUs.
+
+    :param labels: of the levels of the network, from broad to close.
+    :param tas: whether Kueue chooses hosts by them.
+    """
+    levels = [{"nodeLabel": label} for label in (*labels, "kubernetes.io/hostname")]
+    flavor: Object = {"topologyName": "network", "nodeLabels": {"kubernetes.io/os": "linux"}} if tas else {}
+    quota = [{"name": GPU, "nominalQuota": gpus}, {"name": "cpu", "nominalQuota": 1_000_000}]
+    group = {"coveredResources": [GPU, "cpu"], "flavors": [{"name": "gpus", "resources": quota}]}
+    things: list[tuple[str, Object, Object]] = [
+        ("Topology", {"name": "network"}, {"levels": levels}),
+        ("ResourceFlavor", {"name": "gpus"}, flavor),
+        ("ClusterQueue", {"name": "all"}, {"namespaceSelector": {}, "resourceGroups": [group]}),
+        ("LocalQueue", {"name": "team", "namespace": namespace}, {"clusterQueue": "all"}),
+    ]
+    api = "kueue.x-k8s.io/v1beta2"
+    return [{"apiVersion": api, "kind": kind, "metadata": about, "spec": spec} for kind, about, spec in things]
 
 
 @contextmanager
