@@ -79,7 +79,7 @@ def decide(
     for key in sorted({*state.plans, *state.gang_keys}) if keys is None else keys:
         gang, plan = state.gang(key), state.plans.get(key)
         estimate = None if gang is None else state.prediction(gang)
-        victims = dict[str, Pod]()
+        victims: Mapping[str, Pod] = {}
         if plan is not None and plan.preempting:
             going = [victim for victim in plan.victim_keys if (it := state.gang(victim)) is None or _yields(it, plan)]
             victims = state.pods_on_nodes(going)
