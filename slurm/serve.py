@@ -28,7 +28,7 @@ from scheduler.queue.policy import QueuePolicy
 from slurm.ask import SlurmRefused, tell
 from slurm.decide import NEARLY, RESERVED_FROM, Orders, SlurmDecision, Update, at, decide
 from slurm.live import Eyes, LiveSlurm, ask_rows, clock_and_counts
-from slurm.watch import COLUMNS, Budget, Watch, processor_seconds
+from slurm.watch import COLUMNS, LookBudget, SlurmWatch, processor_seconds
 from topology.node_names import expand_hostlist, fold_hostlist
 
 SHARE = 0.01  # of a core that polls and looks for no reason take together
@@ -68,7 +68,7 @@ class Service:
         :raises AlreadyServed: another daemon does; InvalidInput: the folder of orders cannot be written to.
         """
         check_writable(self.folder / "0")
-        eyes, pause, told, budget = Eyes(), 1.0, set[str](), Budget(SHARE, MOST_REST)
+        eyes, pause, told, budget = Eyes(), 1.0, set[str](), LookBudget(SHARE, MOST_REST)
         tries, undone = 0, tuple[object, ...]()
         with alone(self.folder, self.policy.name):
             while not stop.is_set():
@@ -82,7 +82,7 @@ class Service:
                     )
                     self.act(decision, live, told)
                     least = max(POLL, 4 * (processor_seconds() - spent))
-                    watch = Watch(live, decision)
+                    watch = SlurmWatch(live, decision)
                     # what comes of it is looked at soon, and less and less so where nothing does
                     before, updated = undone, [update.jobs for update in decision.updates]
                     undone = (updated, decision.unheld, watch.unclear)
@@ -95,7 +95,9 @@ class Service:
                     stop.wait(pause)
                     pause = min(2 * pause, LONGEST_BACK_OFF)
 
-    def _rest(self, stop: Event, watch: Watch, budget: Budget, *, counts: str, least: float, most: float) -> None:
+    def _rest(
+        self, stop: Event, watch: SlurmWatch, budget: LookBudget, *, counts: str, least: float, most: float
+    ) -> None:
         """Wait until another look is due.
 
         :param counts: counters of jobs before the look.

@@ -27,7 +27,7 @@ _REASONS = ("BadConstraints", "Dependency", "JobHeldUser", "JobHeldAdmin")  # by
 
 
 @dataclass(frozen=True)
-class Watch:
+class SlurmWatch:
     """A look and what was decided of it, against what jobs are like since."""
 
     live: LiveSlurm
@@ -96,7 +96,7 @@ def _request(reason: str, comment: str) -> tuple[str, str]:
     return reason if reason in _REASONS else "", comment
 
 
-class Budget:
+class LookBudget:
     """What looks for no reason may take of a core; all that the process takes besides is counted against it.
 
     :param share: of a core.

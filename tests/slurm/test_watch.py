@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from slurm import watch
 from slurm.live import SlurmJob
-from slurm.watch import Budget, Watch
+from slurm.watch import LookBudget, SlurmWatch
 from tests.slurm.made_slurm import NODES, decided, job, looked, running
 
 ALLOCATED = dict.fromkeys(NODES, "ALLOCATED")
 
 
-def watched(*jobs: SlurmJob, states: dict[str, str] | None = None) -> Watch:
+def watched(*jobs: SlurmJob, states: dict[str, str] | None = None) -> SlurmWatch:
     """What is watched after a look."""
     live = looked(*jobs, states=states)
     orders = {one.number: ("n01", "n03", "n05", "n07") for one in jobs if one.required}
-    return Watch(live, decided(live, orders))
+    return SlurmWatch(live, decided(live, orders))
 
 
 def rows(*jobs: SlurmJob) -> list[dict[str, str]]:
@@ -110,7 +110,7 @@ def test_no_plan_is_missed(data: st.DataObject, states: list[str]) -> None:
         job(i, comment=f"arnold: tp=2,dp={n}", count=n)
         for i, n in enumerate(data.draw(st.lists(st.integers(1, 8), max_size=3)), 1)
     ]
-    seen = Watch(live := looked(*waiting, *before, states=dict(zip(NODES, states, strict=True))), decided(live))
+    seen = SlurmWatch(live := looked(*waiting, *before, states=dict(zip(NODES, states, strict=True))), decided(live))
     if seen.decision.updates:
         return  # what came of them is looked at anyway
     left = data.draw(st.sets(st.sampled_from(before))) if before else set()
@@ -132,7 +132,7 @@ def test_the_budget_counts_all_that_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     clock = {"now": 0.0, "spent": 0.0}
     monkeypatch.setattr(watch, "monotonic", lambda: clock["now"])
     monkeypatch.setattr(watch, "processor_seconds", lambda: clock["spent"])
-    budget = Budget(0.01, 300.0)
+    budget = LookBudget(0.01, 300.0)
 
     def after(seconds: float, spent: float) -> bool:
         clock["now"] += seconds
