@@ -77,7 +77,6 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 """What is known and not read: what it looks like, and what to give instead."""
 
 
-@dataclass(frozen=True, slots=True)
 class LookedAt(JsonRecord):
     """What one file of the folder is."""
 
