@@ -302,7 +302,7 @@ def _of_one(one: Clue, other: Clue) -> bool:
         return same_node(one.node, other.node) and (None in gpus or gpus[0] == gpus[1])
     if None not in ranks:
         return True
-    return nodes == (None, None) and None not in gpus and gpus[0] == gpus[1] and one.file == other.file
+    return nodes == (None, None) and ranks == (None, None) and gpus[0] == gpus[1] and one.file == other.file
 
 
 def where(*lines: Line) -> tuple[str, tuple[int, ...]]:
