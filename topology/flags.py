@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -73,7 +73,6 @@ def parse_slowdown(text: str) -> float:
     return factor
 
 
-@dataclass(frozen=True, slots=True)
 class NodeFlag(JsonRecord):
     """One finding about one node: a row of a flag file (``--flags`` of ``arnold place``), and of every JSON answer."""
 
@@ -229,7 +228,6 @@ suffice to flag the node, or a source that takes a finding back.  ``raised``: fl
 found for the quiet time, or a person lifted it.  ``expired``: its source said until when, and that is past."""
 
 
-@dataclass(frozen=True, slots=True)
 class HeldFlag(JsonRecord):
     """What a source holds against a node until some time."""
 
@@ -246,8 +244,7 @@ class HeldFlag(JsonRecord):
         return self.flag.until or LAST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlagEvent(JsonRecord):
+class FlagEvent(JsonRecord, kw_only=True):
     """What was found or decided at a time; the store holds nothing else."""
 
     time: AwareTime

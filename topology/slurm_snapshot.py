@@ -290,7 +290,11 @@ class SlurmSnapshot:
                 row if row.nodes is None else replace(row, nodes=frozenset(map(name_of, row.nodes))) for row in rows
             )
 
-        nodes = None if self.nodes is None else tuple(replace(node, name=name_of(node.name)) for node in self.nodes)
+        nodes = None
+        if self.nodes is not None:  # 10,000 mostly have the names that they had
+            nodes = tuple(
+                node if (name := name_of(node.name)) == node.name else replace(node, name=name) for node in self.nodes
+            )
         partitions, reservations, planned = named(self.partitions), named(self.reservations), named(self.planned)
         return SlurmSnapshot(nodes, partitions, reservations, planned, self.stated)
 

@@ -251,18 +251,8 @@ PASTED: dict[str, Pasted] = {
         (("172.16.64.213", 17, 5),),
         "ncclras",
     ),
-    "ras-behind": Pasted(
-        "ras.txt",
-        _one_apart(most=31, few="1 rank has", number=6649),
-        (("gpu2", 9, 1),),
-        "ncclras",
-    ),
-    "ras-ahead": Pasted(
-        "ras.txt",
-        _one_apart(most=30, few="2 ranks have", number=6651),
-        (),
-        "ncclras",
-    ),
+    "ras-behind": Pasted("ras.txt", _one_apart(most=31, few="1 rank has", number=6649), (("gpu2", 9, 1),), "ncclras"),
+    "ras-ahead": Pasted("ras.txt", _one_apart(most=30, few="2 ranks have", number=6651), (), "ncclras"),
     "xid-dmesg": Pasted(
         "dmesg-node07.txt",
         _xid(31) + _xid(79, ", GPU has fallen off the bus."),

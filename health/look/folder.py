@@ -91,7 +91,6 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 """What no form reads: what it looks like, and what to give instead; nothing = a log without a line of any form."""
 
 
-@dataclass(frozen=True, slots=True)
 class LookedAt(JsonRecord):
     """What one file of the folder is."""
 
