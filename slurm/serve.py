@@ -81,7 +81,7 @@ class Service:
                         live, orders, policy=self.policy, limits=self.limits, reserved_from=self.reserved_from
                     )
                     self.act(decision, live, told)
-                    least = max(POLL, 4 * (processor_seconds() - spent))
+                    least = max(POLL, 2 * (processor_seconds() - spent))
                     watch = SlurmWatch(live, decision)
                     # what comes of it is looked at soon, and less and less so where nothing does
                     before, updated = undone, [update.jobs for update in decision.updates]

@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from math import inf
 from typing import Literal, TypeVar
 
@@ -376,6 +377,12 @@ class SlurmSnapshot:
             if unknown := sorted(constraint.names - features):
                 fix = f"{did_you_mean(unknown[0], features)}features: {', '.join(sorted(features)) or 'none'}"
                 raise UnknownName(f"no node has the feature {unknown[0]!r}", where="--constraint", fix=fix)
+
+        @cache  # of 10,000 nodes most have one of a few states
+        def use_in(state: tuple[str, ...], inside: bool) -> tuple[Use, bool]:
+            words = without_reservation(state) if inside else state
+            return use_of(words), planned_alone(words)
+
         uses: dict[str, Use] = {}
         kept_out: dict[str, str] = {}
         planned: dict[str, tuple[float | None, bool]] = {}
@@ -383,9 +390,8 @@ class SlurmSnapshot:
             listed = rows.get(name, ())
             for node in listed:
                 inside = name in held or (reserved is not None and name in reserved.nodes)
-                words = without_reservation(node.state) if inside else node.state
-                use = use_of(words)
-                if planned_alone(words):
+                use, is_planned = use_in(node.state, inside)
+                if is_planned:
                     planned[name] = wait(name, node)
                     use = Use.FREE if planned[name][1] else Use.IN_USE
                 uses[name] = max(use, uses.get(name, Use.FREE))
