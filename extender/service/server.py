@@ -52,14 +52,17 @@ from extender.service.settings import (
     parse_power_caps,
 )
 from extender.service.web import (
+    MOST_CONNECTIONS,
     BodyReader,
     HttpApplication,
     RotatingContext,
+    Strangers,
     listen,
     serve_until_signal,
     tls_files,
     web_server,
 )
+from extender.service.webhook import MOST_BYTES
 from extender.texts import clip
 from ground.errors import InvalidInput
 from ground.quantities import plural
@@ -159,6 +162,7 @@ class _Process:
                 policy=self.policy,
                 bodies=BodyReader(settings.body_limit),
                 mutual_tls=self.tls is not None,
+                pods=BodyReader(MOST_BYTES, cure="make the pod smaller") if settings.webhook else None,
             )
             await look_at_definitions(state, api)
             tasks = BackgroundTasks()
@@ -183,7 +187,11 @@ class _Process:
                 scheme = "https" if self.tls is not None else "http"
                 logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
                 server = web_server(
-                    application.app(), tls=self.tls, arrive=settings.arrive_seconds, drain=settings.drain_timeout
+                    application.app(),
+                    tls=self.tls,
+                    arrive=settings.arrive_seconds,
+                    drain=settings.drain_timeout,
+                    without_certificate=Strangers(MOST_CONNECTIONS, stay=True) if settings.webhook else None,
                 )
                 await serve_until_signal(server, listener)
                 logger.info("no more requests; finishing what is under way")
