@@ -73,8 +73,7 @@ def command() -> None:
     """
 
 
-store_option = file_option("--store", required=True, help=STORE_HELP)
-"""Give a command ``--store``."""
+store_option = file_option("--store", required=True, help=STORE_HELP)  # Give a command ``--store``
 
 
 def stamp_of(file: str) -> str:
@@ -191,14 +190,7 @@ def record(
 @click.option("--after-test", is_flag=True, help="A test was passed: probation for a day, small jobs first.")
 @at_option
 def lift(
-    *,
-    as_json: bool,
-    nodes: tuple[str, ...],
-    store: str,
-    because: str,
-    by: str | None,
-    after_test: bool,
-    at: str | None,
+    *, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, after_test: bool, at: str | None
 ) -> None:
     """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -28,8 +27,7 @@ from topology.flags import FAULTY, NodeFlag, in_words
 from topology.load import LoadedTopology
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangSummary(JsonRecord):
+class GangSummary(JsonRecord, kw_only=True):
     """A gang and its plan.  What belongs to a placement is null when there is none."""
 
     namespace: str
@@ -63,7 +61,6 @@ class GangSummary(JsonRecord):
     """Why it is in its phase, in sentences."""
 
 
-@dataclass(frozen=True, slots=True)
 class GangsDocument(JsonRecord):
     """What ``arnold kube gangs --json`` prints."""
 
@@ -71,7 +68,6 @@ class GangsDocument(JsonRecord):
     """All gangs, by namespace and name."""
 
 
-@dataclass(frozen=True, slots=True)
 class GangCondition(JsonRecord):
     """A finding about a gang."""
 
@@ -87,7 +83,6 @@ class GangCondition(JsonRecord):
     """When its status last changed."""
 
 
-@dataclass(frozen=True, slots=True)
 class PlacedRank(JsonRecord):
     """Where a rank of a gang is."""
 
@@ -103,7 +98,6 @@ class PlacedRank(JsonRecord):
     """Level or second hierarchy -> the domain that the node is in; empty where the node is in none, or not there."""
 
 
-@dataclass(frozen=True, slots=True)
 class IncidentLink(JsonRecord):
     """One link of a chain of evidence."""
 
@@ -115,7 +109,6 @@ class IncidentLink(JsonRecord):
     """What was seen, done or left undone, in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
 class StandingGang(JsonRecord):
     """A gang that stands still, or did, and everything that followed."""
 
@@ -139,8 +132,7 @@ class StandingGang(JsonRecord):
         return record_of(cls, incident, namespace=namespace, steps=steps)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangDocument(GangSummary):
+class GangDocument(GangSummary, kw_only=True):
     """What ``arnold kube describe --json`` prints."""
 
     parallelism: str | None
@@ -166,7 +158,6 @@ class GangDocument(GangSummary):
     """What is worth knowing, one sentence each."""
 
 
-@dataclass(frozen=True, slots=True)
 class KubernetesNode(JsonRecord):
     """A node with GPUs, as gangs see it."""
 
@@ -188,7 +179,6 @@ class KubernetesNode(JsonRecord):
     """NAMESPACE/NAME of the gang that it is promised to; null = none."""
 
 
-@dataclass(frozen=True, slots=True)
 class KubernetesNodesDocument(JsonRecord):
     """What ``arnold kube nodes --json`` prints."""
 
@@ -398,8 +388,7 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
     print_sentences(out, "Notes", document.notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopDomain(JsonRecord):
+class TopDomain(JsonRecord, kw_only=True):
     """A domain of a level, and what its GPUs do."""
 
     level: str
@@ -424,8 +413,7 @@ class TopDomain(JsonRecord):
     """Gangs to which nodes of it are promised, whether their pods are there yet or not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopDocument(JsonRecord):
+class TopDocument(JsonRecord, kw_only=True):
     """What ``arnold kube top --json`` prints."""
 
     cluster: str
@@ -483,7 +471,6 @@ def print_top(out: Console, document: TopDocument) -> None:
     print_sentences(out, "Notes", document.notes)
 
 
-@dataclass(frozen=True, slots=True)
 class AnnotatedFlag(JsonRecord):
     """The annotations of one node, and what they mean."""
 
@@ -501,7 +488,6 @@ class AnnotatedFlag(JsonRecord):
     """Why they cannot be read; null = they can."""
 
 
-@dataclass(frozen=True, slots=True)
 class FlagsDocument(JsonRecord):
     """What ``arnold flags list --json`` prints."""
 
@@ -511,7 +497,6 @@ class FlagsDocument(JsonRecord):
     """Nodes with annotations of ours, by name."""
 
 
-@dataclass(frozen=True, slots=True)
 class FlagsChangedDocument(JsonRecord):
     """What ``arnold flags apply --json`` and ``arnold flags clear --json`` print."""
 
@@ -521,7 +506,6 @@ class FlagsChangedDocument(JsonRecord):
     """Flags of the file that do not hold now and were left out."""
 
 
-@dataclass(frozen=True, slots=True)
 class FlagsSyncedDocument(JsonRecord):
     """What ``arnold flags sync --json`` prints."""
 
@@ -531,7 +515,6 @@ class FlagsSyncedDocument(JsonRecord):
     """Nodes that the store has flagged and the cluster does not have."""
 
 
-@dataclass(frozen=True, slots=True)
 class WatchedGang(JsonRecord):
     """The comparison of one gang's nodes."""
 
@@ -547,7 +530,6 @@ class WatchedGang(JsonRecord):
     """Whether its nodes could be compared."""
 
 
-@dataclass(frozen=True, slots=True)
 class GangsWatchedDocument(JsonRecord):
     """One line of what ``arnold watch --json`` prints: one round, or one look at gangs that stand still."""
 

@@ -34,7 +34,6 @@ class JobRun:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True)
 class Lemon(JsonRecord):
     """A node on which jobs fail too often."""
 
