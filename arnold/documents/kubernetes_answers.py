@@ -307,8 +307,8 @@ def print_gang(out: Console, gang: GangDocument) -> None:
     print_rows(out, headers, conditions, title="Conditions", left=headers)
     for incident in gang.incidents:
         steps = [(f"{step.at:%Y-%m-%dT%H:%M:%SZ}", step.did, _in_line(step.why)) for step in incident.steps]
-        headers = ("at", "step", "why")
-        print_rows(out, headers, steps, title=f"Stood still at {incident.since:%Y-%m-%dT%H:%M:%SZ}", left=headers)
+        title, links = f"Stood still at {incident.since:%Y-%m-%dT%H:%M:%SZ}", ("at", "step", "why")
+        print_rows(out, links, steps, title=title, left=links)
     if gang.spread_by_level is not None:
         levels = [(level, *(of[family] for family in FAMILIES)) for level, of in gang.spread_by_level.items()]
         print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -38,6 +39,7 @@ from extender.controller.store import Dependencies, Stores, Writer
 from extender.extender_metrics import Metrics
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GANG_SIZE, GATE, PARALLELISM, SCHEDULER
 from extender.plans.definitions import OPENAPI, read_definitions
+from extender.queue_views import wanted_nodes
 from extender.service.reflectors import make_reflectors
 from extender.service.settings import (
     LogFormat,
@@ -128,6 +130,7 @@ class _Process:
                 passed_over=lambda: sum(map(len, passed_over(state).values())),
                 free_nodes=lambda: state.fleet.whole_free_nodes(datetime.now(UTC)) if readiness.synced() else 0,
                 ready=lambda: not readiness.reasons(),
+                wanted_nodes=partial(wanted_nodes, state),
             )
             for_plans = api.lane(rate=200, parallel=8)
             writer = Writer(
