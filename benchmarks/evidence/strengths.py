@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -20,23 +21,17 @@ BAR = 20  # Characters of a recall of 1
 
 def table(*, seeds: int = 1, **_: object) -> str:
     """Recall by factor: the worker is flagged, or the loss is put down to it in words."""
-    runs = seeds
-    rows = [
-        (f"{noise:.0%}", "each step" if every == 1 else f"one of {every}", f"{factor:g}", *drawn(flagged / runs))
-        + (f"{blamed / runs:.2f}", others)
-        for noise in NOISE
-        for every in (1, RARE)
-        for factor in FACTORS
-        for flagged, blamed, others in [found(factor, every, noise, runs)]
-    ]
+    rows = []
+    for noise, every, factor in product(NOISE, (1, RARE), FACTORS):
+        flagged, blamed, others = found(factor, every, noise, seeds)
+        often = "each step" if every == 1 else f"one of {every}"
+        bar = "█" * round(flagged / seeds * BAR)
+        rows.append(
+            (f"{noise:.0%}", often, f"{factor:g}", f"{flagged / seeds:.2f}", bar, f"{blamed / seeds:.2f}", others)
+        )
     header = ["noise", "slow in", "factor", "flagged", "", "blamed in words", "others flagged"]
-    what = f"{runs} jobs of 8 x 4 workers, {STEPS} steps, one slow worker; replayed"
+    what = f"{seeds} jobs of 8 x 4 workers, {STEPS} steps, one slow worker; replayed"
     return "\n".join(["# A slow worker by its strength\n", section(what, markdown(header, rows))])
-
-
-def drawn(recall: float) -> tuple[str, str]:
-    """A share, and a bar as long."""
-    return f"{recall:.2f}", "█" * round(recall * BAR)
 
 
 def found(factor: float, every: int, noise: float, runs: int) -> tuple[int, int, int]:
