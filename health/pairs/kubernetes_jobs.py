@@ -33,10 +33,9 @@ for pair in $PAIRS; do
 done
 """
 BUSBW = """\
-import os, time
-import torch
-import torch.distributed as dist
+import os, time, torch
 
+dist = torch.distributed
 cuda = torch.cuda.is_available()
 device = torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if cuda else "cpu")
 if cuda:
