@@ -120,7 +120,6 @@ def test_a_rank_follows_the_host_that_kueue_gives_it_in_place_of_a_lost_one(
         after = plan_of(plane.admin, "llm", namespace)
         assert after is not None
         assert _hosts_by_rank(plane, namespace, "llm") == after.nodes
-        assert after.condition("Healthy")["status"] == "True"
 
 
 def _hosts_by_rank(plane: ControlPlane, namespace: str, job: str) -> tuple[str, ...]:
