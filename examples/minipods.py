@@ -9,6 +9,7 @@ question = MinipodsQuestion(
     jobs=("8x8x16",),
     algorithms=("exact", "gpu-packing"),
     seeds=2,
+    time_limit=0.1,
     price_node=300_000.0,
     price_switch_port=2_000.0,
 )

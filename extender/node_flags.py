@@ -42,7 +42,6 @@ class FlaggedNode:
         return self.slowdown is None and self.until is None
 
 
-@dataclass(frozen=True, slots=True)
 class FlagChange(JsonRecord):
     """What was done to one node."""
 

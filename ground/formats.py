@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ground.errors import InvalidInput
@@ -23,7 +22,6 @@ NEARLY = 0.5  # Likeness from which a reader is asked what is wrong with a file 
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:[{\[\]\"]|\Z))")
 
 
-@dataclass(frozen=True, slots=True)
 class FileFormat(JsonRecord):
     """A format that is read."""
 

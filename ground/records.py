@@ -1,8 +1,8 @@
 """One type for each fact that is printed, stored or sent: frozen dataclasses that are their own JSON.
 
-A dataclass that inherits :class:`JsonRecord` needs no second class for its JSON: the names of its fields are the keys,
-and the docstrings under them are the descriptions in the JSON Schema.  pydantic reads and writes it, and is imported by
-the first call: computing with such a dataclass never loads it.
+A class that inherits :class:`JsonRecord` is such a dataclass without a decorator, and needs no second class for its
+JSON: the names of its fields are the keys, and the docstrings under them are the descriptions in the JSON Schema.
+pydantic reads and writes it, and is imported by the first call: computing with such a dataclass never loads it.
 
 One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the options
 of a command (``arnold.options.field_options``) and the JSON Schema (pydantic reads the same marks).
@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain, pairwise
@@ -28,6 +28,7 @@ from typing import (
     TypeVar,
     Union,
     cast,
+    dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
@@ -184,8 +185,18 @@ def _docs_of_module(module: str) -> Mapping[str, Mapping[str, str]]:
 T = TypeVar("T")
 
 
-class JsonRecord:
-    """Base of frozen dataclasses that are printed, stored or sent as JSON: documented fields, no unknown keys."""
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class RecordType(type):
+    """Type of JSON records: each is a frozen dataclass with slots, without a decorator that says so."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: bool) -> Any:
+        """Make the class, by options of :func:`dataclasses.dataclass`, which makes it again with ``__slots__``."""
+        made = super().__new__(cls, name, bases, body)
+        return made if "__slots__" in body else dataclass(frozen=True, slots=True, **options)(made)
+
+
+class JsonRecord(metaclass=RecordType):
+    """Base of what is printed, stored or sent as JSON: documented fields, no unknown keys."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, Any]] = {

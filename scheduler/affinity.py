@@ -27,7 +27,6 @@ LARGEST = 10**12  # No size in a job file is larger; keeps products of a few of 
 Size = Annotated[int, AsWritten(), Interval(ge=1, le=LARGEST)]
 
 
-@dataclass(frozen=True, slots=True)
 class Experts(JsonRecord):
     """Mixture of experts in place of the dense MLP of each layer."""
 
@@ -39,7 +38,6 @@ class Experts(JsonRecord):
     """Inner width of an expert of two matrices; null = 4 * hidden."""
 
 
-@dataclass(frozen=True, slots=True)
 class Model(JsonRecord):
     """Shape of a GPT-like model and how it is trained, from which alpha is derived."""
 

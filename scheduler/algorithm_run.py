@@ -16,12 +16,7 @@ from ground.errors import InvalidPlacement
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, step_time, trivial_bound
 from scheduler.outcome import Instance, Outcome, PredictedStep
-from scheduler.placement.admission import (
-    held_in_cut_domains,
-    prices_slow_nodes,
-    shortage,
-    type_choices,
-)
+from scheduler.placement.admission import held_in_cut_domains, prices_slow_nodes, shortage, type_choices
 from scheduler.placement.node_order import numbered_by_name
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.subproblems import (

@@ -34,7 +34,6 @@ from topology.taints import Toleration
 LONGEST = 3  # Kinds of domains that a sentence names
 
 
-@dataclass(frozen=True, slots=True)
 class CheaperPair(JsonRecord):
     """A pair of spreads that would cost less than the placement found."""
 
@@ -171,7 +170,6 @@ def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
     return [WhyNot(pair, tuple(rest)) for pair, rest in heads.items()]
 
 
-@dataclass(frozen=True, slots=True)
 class TypeBinding(JsonRecord):
     """What binds on nodes of one type of GPU, or of several where the job may mix them."""
 
@@ -206,8 +204,7 @@ SAME = 5e-4  # Predicted step times closer than this are the same to people
 WORDS = {"avoid": "avoid all slow nodes", "some": "use the less slow ones", "use": "use slow nodes freely"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AvoidanceOption(JsonRecord):
+class AvoidanceOption(JsonRecord, kw_only=True):
     """One way to treat slow nodes, solved."""
 
     way: Way
@@ -328,8 +325,7 @@ RemedyKind = Literal[
 Constraint = Literal["nodes", "hold", "unknown"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy(JsonRecord):
+class Remedy(JsonRecord, kw_only=True):
     """A change that makes the job fit, verified by solving the changed instance."""
 
     kind: RemedyKind
@@ -348,7 +344,6 @@ class Remedy(JsonRecord):
     """Nodes to free, for free-nodes."""
 
 
-@dataclass(frozen=True, slots=True)
 class Misfit(JsonRecord):
     """Why the job does not fit."""
 

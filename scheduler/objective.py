@@ -27,7 +27,6 @@ TOLERANCE = 1e-9  # Two objectives closer than this are the same: they are sums 
 FEW_CELLS = 32  # up to here a set of pairs is counted faster than an array is sorted: several times at four cells
 
 
-@dataclass(frozen=True, slots=True)
 class Spread(JsonRecord):
     """Largest number of domains that a group touches."""
 

@@ -62,8 +62,7 @@ class Instance:
         return flags_of_usable(self.cluster, self.job)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeOption(JsonRecord):
+class TypeOption(JsonRecord, kw_only=True):
     """What a job would get on nodes with one type of GPU, or on nodes with several where it may mix them."""
 
     gpu_types: tuple[str, ...]
@@ -88,7 +87,6 @@ class TypeOption(JsonRecord):
     """The option in words."""
 
 
-@dataclass(frozen=True, slots=True)
 class ExpertSpread(JsonRecord):
     """Spread of the expert groups at the job's level."""
 
@@ -99,7 +97,6 @@ class ExpertSpread(JsonRecord):
     placements on the types of GPU that were chosen, with no node slower than was admitted."""
 
 
-@dataclass(frozen=True, slots=True)
 class CloserSpread(JsonRecord):
     """Spread at a level closer than the job's."""
 
@@ -325,7 +322,6 @@ class RefusedPlacement(InvalidPlacement):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class TurnResult(JsonRecord):
     """What the jobs get when each is placed on what those before it left."""
 

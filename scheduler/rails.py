@@ -11,7 +11,6 @@ Source: Qian et al., Alibaba HPN (SIGCOMM 2024); NVIDIA, NCCL 2.12 (PXN: what cr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ground.records import AtLeastOne, JsonRecord
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster, IntArray
 
 
-@dataclass(frozen=True, slots=True)
 class RailUse(JsonRecord):
     """How the groups of a job that take several nodes use the network cards of these."""
 

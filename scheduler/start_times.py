@@ -417,10 +417,7 @@ def _seconds(time: datetime | None, unknown: float) -> float:
 
 
 def _best(
-    future: Future,
-    ends: Mapping[str, float],
-    ask: Callable[[Sequence[LiveJob], float], Outcome],
-    at_once: Outcome,
+    future: Future, ends: Mapping[str, float], ask: Callable[[Sequence[LiveJob], float], Outcome], at_once: Outcome
 ) -> tuple[Outcome, float]:
     """Return the best outcome that ends give, and the first instant at which it can be had."""
     last = max([future.now, *ends.values(), *future.changes[-1:]])

@@ -55,15 +55,7 @@ from scheduler.objective import (
 from scheduler.outcome import Instance, Outcome, PredictedStep, TypeOption
 from scheduler.placement.admission import TypeChoice, admissible, least_spread, room_beside, shortage
 from scheduler.placement.heuristic import AsksRules
-from scheduler.placement.types import (
-    Limits,
-    ParetoPoint,
-    PlacementAlgorithm,
-    PriceOption,
-    Proposal,
-    Status,
-    corners,
-)
+from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, PriceOption, Proposal, Status, corners
 from scheduler.work_clock import LEAST_SECONDS, clock, share_until
 from topology.cluster import BoolArray, Cluster, IntArray, Level, count_nodes
 from topology.flags import HEALTHY

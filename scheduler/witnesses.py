@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Interval
@@ -16,7 +15,6 @@ LARGEST = 2**60  # Sums of some fit into 64 bits; a charge is a part of a line a
 Charge = Annotated[int, Interval(ge=0, le=LARGEST)]
 
 
-@dataclass(frozen=True, slots=True)
 class Multipliers(JsonRecord):
     """What a touch is charged in the bound on the cells that a pair can cover; any numbers give a valid bound."""
 
@@ -28,7 +26,6 @@ class Multipliers(JsonRecord):
     """Parts that a cell has: a row is charged row / unit cells."""
 
 
-@dataclass(frozen=True, slots=True)
 class PatternPrices(JsonRecord):
     """The same, and what a width and a height weigh in a single row and column; any numbers give a valid bound."""
 

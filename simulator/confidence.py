@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
@@ -32,7 +31,6 @@ def quantile(degrees: int) -> float:
     return _EXACT[degrees - 1] if degrees <= len(_EXACT) else student_quantile(_Z, degrees)
 
 
-@dataclass(frozen=True, slots=True)
 class Band(JsonRecord):
     """A number over seeds."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isclose, isfinite
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +23,6 @@ NODE = "node"  # The level of caches of which each node has one
 Amount = Annotated[FiniteFloat, Interval(gt=0, le=1e18)]
 
 
-@dataclass(frozen=True, slots=True)
 class StoredData(JsonRecord):
     """A data set."""
 
@@ -51,7 +49,6 @@ class StoredData(JsonRecord):
         return tuple(getattr(self, form) for form in (*IN_CACHE, "miss"))
 
 
-@dataclass(frozen=True, slots=True)
 class DataCache(JsonRecord):
     """The caches: one in each domain of a level."""
 
@@ -78,7 +75,6 @@ class DataCache(JsonRecord):
         return self.augmented, self.decoded, self.encoded
 
 
-@dataclass(frozen=True, slots=True)
 class DataPlan(JsonRecord):
     """The whole file."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Gt, Interval
@@ -23,7 +23,6 @@ StepSeconds = Annotated[FiniteFloat, Interval(ge=0.05, le=1e4)]
 Frequency = Annotated[FiniteFloat, Interval(gt=0, le=20)]
 
 
-@dataclass(frozen=True, slots=True)
 class NodeWatts(JsonRecord):
     """What a node draws, watts: rising from idle to compute."""
 
@@ -40,7 +39,6 @@ class NodeWatts(JsonRecord):
             raise ValueError("idle must be at most communicate, and communicate at most compute")
 
 
-@dataclass(frozen=True, slots=True)
 class JobPower(JsonRecord):
     """What one job does otherwise; null = as the file says of all."""
 
@@ -50,8 +48,7 @@ class JobPower(JsonRecord):
     """Share of a step in which its nodes compute."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerSettings(JsonRecord):
+class PowerSettings(JsonRecord, kw_only=True):
     """A power file; every key may be left out."""
 
     watts: NodeWatts = NodeWatts()
@@ -129,7 +126,6 @@ def read_power(source: Source, cluster: Cluster) -> PowerSettings:
     return settings
 
 
-@dataclass(frozen=True, slots=True)
 class PowerFigures(JsonRecord):
     """What one power domain, or the site, draws over time."""
 

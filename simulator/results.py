@@ -267,7 +267,6 @@ NAMES = ("1 GPU or less", "2 to 8 GPUs", "9 to 64 GPUs", "65 to 512 GPUs", "over
 """Of the classes of size, in which waits are told and nodes are coloured."""
 
 
-@dataclass(frozen=True, slots=True)
 class Distribution(JsonRecord):
     """Seconds over jobs; percentiles are linear between the two nearest ranks, numpy's default."""
 
@@ -325,7 +324,6 @@ def waits_by_size(jobs: Iterable[SimJob]) -> tuple[SizeWaits | None, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class MeanSpread(JsonRecord):
     """Mean over gangs of the largest number of domains that a group touches."""
 
@@ -395,7 +393,6 @@ def run_summary(history: RunHistory) -> RunSummary:
 WINDOW = 120.0  # Seconds that are looked at in full
 
 
-@dataclass(frozen=True, slots=True)
 class PowerMoment(JsonRecord):
     """The power of the site, or of one power domain, around one moment of a replay."""
 

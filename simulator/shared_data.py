@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import fsum, isfinite
 from typing import NamedTuple
 
@@ -137,7 +136,6 @@ class DataCaches:
         return float(seconds_a_sample(counts, stored.samples_per_second))
 
 
-@dataclass(frozen=True, slots=True)
 class SharedLoads(JsonRecord):
     """Loads of one data set; what a cache held of it is not deducted."""
 

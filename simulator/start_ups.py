@@ -209,7 +209,6 @@ ALL = "all sizes"
 CLASSES = ("8 GPUs or less", "9 to 64", "65 to 512", "513 to 2,048", "2,049 to 8,192", "over 8,192")
 
 
-@dataclass(frozen=True, slots=True)
 class StartUpShare(JsonRecord):
     """Start-up of the jobs of one class of size.
 

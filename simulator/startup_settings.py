@@ -5,7 +5,6 @@ How long each stage takes on a real cluster is not published, so that nothing he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from annotated_types import Interval
@@ -19,7 +18,6 @@ Rate = Annotated[FiniteFloat, Interval(ge=1e-6, le=1e9)]  # GB a second
 Stripes = Annotated[int, Interval(ge=1, le=1_000_000)]
 
 
-@dataclass(frozen=True)
 class ImageStage(JsonRecord):
     """The container image, which nodes keep, and the ways it comes by; snapshots of environments come the same ways."""
 
@@ -45,7 +43,6 @@ class ImageStage(JsonRecord):
             raise ValueError(f"shared_gb is {self.shared_gb:g}, more than the whole image, {self.size_gb:g}")
 
 
-@dataclass(frozen=True)
 class EnvironmentStage(JsonRecord):
     """What is installed into the running container: lognormal on each node, or unpacked from a snapshot."""
 
@@ -57,7 +54,6 @@ class EnvironmentStage(JsonRecord):
     """GB that a node pulls instead, once it is saved."""
 
 
-@dataclass(frozen=True)
 class CheckpointStage(JsonRecord):
     """The checkpoint that each start reads."""
 
@@ -78,8 +74,7 @@ class CheckpointStage(JsonRecord):
         return self.gb_per_gpu * gpus / min(nodes * self.node_gb_per_second, stripes * self.stripe_gb_per_second)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Techniques(JsonRecord):
+class Techniques(JsonRecord, kw_only=True):
     """What shortens a start-up, the three answers of Bootseer."""
 
     prefetch: bool = False
@@ -90,8 +85,7 @@ class Techniques(JsonRecord):
     """Whether checkpoints are read in `stripes_if_striped` stripes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StartUpSettings(Techniques):
+class StartUpSettings(Techniques, kw_only=True):
     """The whole file, with the techniques that are in use."""
 
     fixed_seconds: Amount

@@ -207,8 +207,7 @@ class Bands:
         return Bands(mean, np.maximum(mean - half, 0.0), mean + half)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedRuns(JsonRecord):
+class ComparedRuns(JsonRecord, kw_only=True):
     """Runs that differ in their seed alone."""
 
     name: str
@@ -231,16 +230,14 @@ class ComparedRuns(JsonRecord):
     """Differences from the first group of this load, seed by seed; empty in the first group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RunGroup(ComparedRuns):
+class RunGroup(ComparedRuns, kw_only=True, eq=False):
     """The same runs, with their curves."""
 
     waiting: Bands | None  # jobs that wait, over time; None = no run came to an end
     allocation: Bands | None  # share of GPUs held, over time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyDocument(JsonRecord):
+class StudyDocument(JsonRecord, kw_only=True):
     """Many replays of a trace."""
 
     title: str

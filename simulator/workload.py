@@ -232,7 +232,6 @@ CPUS_PER_GPU = 15.0
 MEMORY_PER_GPU = 125e9
 
 
-@dataclass(frozen=True, slots=True)
 class Announcements(JsonRecord):
     """Large jobs that are announced before they are submitted."""
 
@@ -242,8 +241,7 @@ class Announcements(JsonRecord):
     """Seconds before its submission."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadSpec(JsonRecord):
+class WorkloadSpec(JsonRecord, kw_only=True):
     """An LLM workload that is made when it is read."""
 
     workload: Literal["kalos"] = "kalos"

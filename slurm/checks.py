@@ -6,7 +6,6 @@ import getpass
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
@@ -21,7 +20,6 @@ from topology.node_names import fold_hostlist
 MOST_SKEW = 60.0  # seconds between the clocks of this machine and of the controller
 
 
-@dataclass(frozen=True, slots=True)
 class SlurmCheck(JsonRecord):
     """Something that `submit` or `serve` needs."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import secrets
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf
 
 import numpy as np
@@ -23,7 +23,16 @@ from slurm.ask import SlurmRefused, ask, ask_nodes
 from topology.cluster import BoolArray, Cluster
 from topology.load import load_topology, slurm_list, with_node_list
 from topology.node_names import NodeNames, expand_hostlist
-from topology.slurm_nodes import Use, planned_alone, slurm_time, use_of, without_reservation
+from topology.slurm_nodes import (
+    SlurmNode,
+    Use,
+    planned_alone,
+    slurm_nodes,
+    slurm_time,
+    use_of,
+    without_jobs,
+    without_reservation,
+)
 from topology.slurm_snapshot import (
     INELIGIBLE,
     NO_REQUEST,
@@ -92,21 +101,21 @@ class SlurmJob:
         )  # fmt: skip
 
 
-def jobs_in(text: str, separator: str) -> tuple[SlurmJob, ...]:
-    """Return the jobs of what ``squeue`` printed with a separator before each field."""
+def rows_in(text: str, separator: str, columns: Collection[str]) -> Iterator[dict[str, str]]:
+    """Yield the jobs of what ``squeue`` printed with a separator before each field."""
     # the last field of a job ends with the line, and may have lines itself
-    words = text.split(separator)[1:]
-    rows = (words[i : i + len(COLUMNS)] for i in range(0, len(words) - len(COLUMNS) + 1, len(COLUMNS)))
-    return tuple(SlurmJob.of(dict(zip(COLUMNS, [*row[:-1], row[-1].removesuffix("\n")], strict=True))) for row in rows)
+    words, width = text.split(separator)[1:], len(columns)
+    for i in range(0, len(words) - width + 1, width):
+        *row, last = words[i : i + width]
+        yield dict(zip(columns, [*row, last.removesuffix("\n")], strict=True))
 
 
-def ask_jobs() -> tuple[SlurmJob, ...]:
-    """Ask for all jobs that have not ended; raise as :func:`~slurm.ask.ask`."""
+def ask_rows(columns: Collection[str]) -> Iterator[dict[str, str]]:
+    """Ask for some columns of all jobs that have not ended; raise as :func:`~slurm.ask.ask`."""
     separator = f"|{secrets.token_hex(8)}|"
-    answer, _ = ask(
-        "squeue", "", "--all", "--noheader", "--format", separator + separator.join(COLUMNS.values()), epoch=True
-    )
-    return jobs_in(answer.text, separator)
+    form = separator + separator.join(COLUMNS[column] for column in columns)
+    answer, _ = ask("squeue", "", "--all", "--noheader", "--format", form, epoch=True)
+    return rows_in(answer.text, separator, columns)
 
 
 @dataclass(frozen=True)
@@ -118,10 +127,16 @@ class LiveSlurm:
     said: SlurmSnapshot  # of its nodes, partitions and reservations, which it calls as the cluster does
     base: Cluster  # the tree, nothing of it in use
     unheld: tuple[str, ...] = ()  # reservations of ours that no job names any more; their nodes count as free
+    laid: dict[object, Cluster] = field(default_factory=dict)  # request -> the cluster, but for what jobs have
 
     @classmethod
-    def of(cls, jobs: Sequence[SlurmJob], said: SlurmSnapshot, base: Cluster, now: float) -> LiveSlurm:
-        """Return the look of what it says of nodes, partitions and reservations."""
+    def of(
+        cls, jobs: Sequence[SlurmJob], said: SlurmSnapshot, base: Cluster, now: float, before: LiveSlurm | None = None
+    ) -> LiveSlurm:
+        """Return the look of what it says of nodes, partitions and reservations.
+
+        :param before: the look before; what is the same as then is not worked out again.
+        """
         starts = tuple(
             PlannedStart(job.begin, tuple(job.partition.split(",")), nodes)
             for job in jobs
@@ -131,17 +146,17 @@ class LiveSlurm:
         used = {job.reservation for job in jobs}
         over = [held for held in said.reservations or () if _OF_A_PLAN.fullmatch(held.name) and held.name not in used]
         let_go = {name for held in over for name in held.nodes}
-        left = replace(
-            said,
-            nodes=tuple(
-                replace(node, state=without_reservation(node.state)) if node.name in let_go else node
-                for node in said.nodes or ()
-            ),
-            reservations=tuple(held for held in said.reservations or () if held not in over),
-            planned=starts,
-            stated=now,
-        )
-        return cls(now, tuple(jobs), left, base, tuple(held.name for held in over))
+        nodes = said.nodes or ()
+        if let_go:
+            nodes = tuple(
+                replace(node, state=without_reservation(node.state)) if node.name in let_go else node for node in nodes
+            )
+        reservations = tuple(held for held in said.reservations or () if held not in over)
+        left = replace(said, nodes=nodes, reservations=reservations, planned=starts, stated=now)
+        laid = {}
+        if before is not None and before.base is base and replace(before.said, stated=now) == left:
+            laid = before.laid
+        return cls(now, tuple(jobs), left, base, tuple(held.name for held in over), laid)
 
     @cached_property
     def by_number(self) -> Mapping[str, SlurmJob]:
@@ -185,8 +200,10 @@ class LiveSlurm:
         alike = (bisect_left(self._events, self.now + seconds), seconds > most)
         about = (job.partition, job.features, job.reservation, *alike)
         if about not in self._for_requests:
-            request = SlurmRequest(job.partition, job.features, job.reservation, expected=seconds)
-            self._for_requests[about] = self._laid(request)
+            if about not in self.laid:
+                request = SlurmRequest(job.partition, job.features, job.reservation, expected=seconds)
+                self.laid[about] = self._laid(request)
+            self._for_requests[about] = self.laid[about].with_busy(self._in_jobs)
         cluster = self._for_requests[about]
         if not job.excluded:
             return cluster
@@ -200,11 +217,11 @@ class LiveSlurm:
         source = Source("scontrol", "", numbered=False)
         at = datetime.fromtimestamp(self.now, UTC)
         listed = slurm_list([(source, self.said)], self.base, names, request, now=at, unlisted=None, own=None)
-        return with_node_list(self.base, listed)[0].with_busy(self._in_jobs)
+        return with_node_list(self.base, listed)[0]
 
     def nodes_of(self, job: SlurmJob) -> Sequence[str]:
         """Return the nodes that a job has."""
-        return () if job.pending or not job.nodes else expand_hostlist(job.nodes)
+        return () if job.pending or not job.nodes else nodes_in(job.nodes)
 
     @cached_property
     def _in_jobs(self) -> Sequence[int]:
@@ -213,19 +230,35 @@ class LiveSlurm:
         return [of[name] for job in self.jobs for name in self.nodes_of(job) if name in of]
 
     @cached_property
-    def _uses(self) -> Mapping[str, Use]:
-        """What each node is by its own state, whoever it is reserved or planned for."""
-        uses: dict[str, Use] = {}
+    def _by_state(self) -> tuple[BoolArray, BoolArray]:
+        """Shape [nodes] twice: which are idle by their own state, whoever they are reserved or planned for; and which
+        would be if the jobs that it speaks of had ended.
+        """
+        uses = {
+            state: (use_of(words), use_of(without_jobs(words)))
+            for state in {node.state for node in self.said.nodes or ()}
+            for words in [[word for word in without_reservation(state) if not planned_alone([word])] or ["IDLE"]]
+        }
+        masks = np.zeros((2, len(self.base.names)), dtype=np.bool_)
+        seen, of = np.zeros(len(self.base.names), dtype=np.bool_), self.base.index_of
         for node in self.said.nodes or ():
-            words = [word for word in without_reservation(node.state) if not planned_alone([word])] or ["IDLE"]
-            uses[node.name] = max(use_of(words), uses.get(node.name, Use.FREE))
-        return uses
+            if (index := of.get(node.name)) is not None:
+                free = [use is Use.FREE for use in uses[node.state]]
+                masks[:, index] = masks[:, index] & free if seen[index] else free
+                seen[index] = True
+        return masks[0], masks[1]
 
     @cached_property
     def idle(self) -> BoolArray:
         """Shape [nodes], which run nothing and could."""
-        idle = np.array([self._uses.get(name) is Use.FREE for name in self.base.names], dtype=np.bool_)
+        idle = self._by_state[0].copy()
         idle[self._in_jobs] = False
+        return idle
+
+    def idle_with(self, jobs: Sequence[str]) -> BoolArray:
+        """Shape [nodes], which may be idle by now, where jobs have the nodes of some hostlists and no others."""
+        idle, of = self._by_state[1].copy(), self.base.index_of
+        idle[[of[name] for nodes in jobs for name in nodes_in(nodes) if name in of]] = False
         return idle
 
     def not_to_be_had(self, nodes: Sequence[str], cluster: Cluster) -> str:
@@ -247,12 +280,23 @@ class LiveSlurm:
         return defaults[0] if defaults else ""
 
 
+@lru_cache(maxsize=1 << 14)
+def nodes_in(hostlist: str) -> tuple[str, ...]:
+    """Return the nodes of a hostlist, as most are asked about at each look."""
+    return tuple(expand_hostlist(hostlist))
+
+
 class Eyes:
-    """Looks at the live Slurm: four questions a look, and its topology where the nodes are others than before."""
+    """Looks at the live Slurm: four questions a look, and its topology where the nodes are others than before.
+
+    Most of 10,000 nodes are said to be as they were at the look before, and are not read again.
+    """
 
     def __init__(self) -> None:
-        self._base: Cluster | None = None
+        self._live: LiveSlurm | None = None
         self._about: object = None
+        self._read: dict[str, tuple[str, SlurmSnapshot | None]] = {}  # what was read -> the answer, and what it says
+        self._records: dict[str, list[SlurmNode]] = {}  # record of a node, and what of it lasts -> the node
 
     def look(self) -> LiveSlurm:
         """Ask it; raise as :func:`~slurm.ask.ask`."""
@@ -262,15 +306,47 @@ class Eyes:
         now = float(clock[1]) if clock is not None else clock_and_counts()[0]
         partitions, _ = ask("scontrol", "show partitions", "--all", "--oneliner")
         reservations, _ = ask("scontrol", "show reservations", "--oneliner", epoch=True)
-        jobs = ask_jobs()  # last: what a job has taken since the nodes were asked for is its own
-        texts = (nodes, partitions, reservations)
-        said = SlurmSnapshot.merged(part for text in texts if (part := read_snapshot(text, ())) is not None)
+        # last: what a job has taken since the nodes were asked for is its own
+        jobs = [SlurmJob.of(row) for row in ask_rows(COLUMNS)]
+        parts = (self._nodes_of(nodes), self._said_in(partitions), self._said_in(reservations))
+        said = SlurmSnapshot.merged(part for part in parts if part is not None)
         about = [(node.name, node.gpus, node.gpu_type, node.topology) for node in said.nodes or ()], partitions.text
-        if self._base is None or about != self._about:
+        if self._live is None or about != self._about:
+            texts = (nodes, partitions, reservations)
             name, _ = named_topology(texts, NO_REQUEST)
             topology, _ = ask("scontrol", f"show topology {name}".rstrip())
-            self._base, self._about = base_of(topology, texts), about
-        return LiveSlurm.of(jobs, said, self._base, now)
+            base, self._about = base_of(topology, texts), about
+        else:
+            base = self._live.base
+        self._live = LiveSlurm.of(jobs, said, base, now, self._live)
+        return self._live
+
+    def _said_in(self, answer: Source) -> SlurmSnapshot | None:
+        text, said = self._read.get(answer.name, ("", None))
+        if text != answer.text:
+            said = read_snapshot(answer, ())
+            self._read[answer.name] = answer.text, said
+        return said
+
+    def _nodes_of(self, answer: Source) -> SlurmSnapshot:
+        nodes, records = list[SlurmNode](), dict[str, list[SlurmNode]]()
+        for record in f"\n{answer.text}".split(f"\n{_NODE}")[1:]:
+            if (read := self._records.get(record)) is None:
+                lasting = _PASSING.sub("", record)
+                if (read := self._records.get(lasting)) is None:
+                    read = slurm_nodes(Source(answer.name, _NODE + record, numbered=False), ()) or []
+                records[lasting] = read
+            records[record] = read
+            nodes += read
+        self._records = records
+        return SlurmSnapshot(nodes=tuple(nodes))
+
+
+_NODE = "NodeName="
+_PASSING = re.compile(
+    r" (?:CPUAlloc|CPULoad|AllocMem|FreeMem|AllocTRES|BootTime|SlurmdStartTime|LastBusyTime|CurrentWatts|AveWatts)=\S*"
+)
+"""What changes of a node all the time, and is not asked about here."""
 
 
 def base_of(topology: Source, said: Sequence[Source]) -> Cluster:

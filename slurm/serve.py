@@ -3,10 +3,9 @@
 It keeps nothing of its own: killed anywhere, its successor goes on, and without one the begin of each job comes, and
 Slurm starts it.  A lock beside the orders keeps a second daemon away.
 
-How often it looks: each look at a large Slurm costs a second of processor time, a question for its counters of jobs
-(``sdiag``) a hundredth.  So it asks that every second, and looks when jobs came, started or ended, and again until
-their nodes are clear; besides, when a look costs less than a hundredth of the time since the last one, or when the
-begin of a job that waits is near.
+How often it looks: a look at a large Slurm costs half a second of processor time.  So it asks every second for the
+counters of jobs alone, looks when :mod:`slurm.watch` says that something came of them, and besides when polls, looks
+and all else took less than a hundredth of a core since, or when the begin of a job that waits is near.
 """
 
 from __future__ import annotations
@@ -28,12 +27,14 @@ from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
 from slurm.ask import SlurmRefused, tell
 from slurm.decide import NEARLY, RESERVED_FROM, Orders, SlurmDecision, Update, at, decide
-from slurm.live import Eyes, LiveSlurm, clock_and_counts
+from slurm.live import Eyes, LiveSlurm, ask_rows, clock_and_counts
+from slurm.watch import COLUMNS, LookBudget, SlurmWatch, processor_seconds
 from topology.node_names import expand_hostlist, fold_hostlist
 
-POLL = 1.0  # seconds between two questions for the counters
-SHARE = 0.01  # of a core that looks for no reason may take
-LEAST_REST, MOST_REST = 5.0, 300.0  # seconds between such looks
+SHARE = 0.01  # of a core that polls and looks for no reason take together
+POLL = 1.0  # seconds between two questions for the counters; more where one costs more than half of the share
+LEAST_REST, MOST_REST = 5.0, 300.0  # seconds between looks for no reason
+CLEARING = 60.0  # seconds for which nodes of a job that has ended are waited for
 LONGEST_BACK_OFF = 30.0  # seconds between questions to a controller that does not answer
 HELD_MINUTES = 10  # a reservation ends by itself when its job has not started until then
 FLAGS = "NO_HOLD_JOBS_AFTER,PURGE_COMP=00:01:00"
@@ -67,7 +68,8 @@ class Service:
         :raises AlreadyServed: another daemon does; InvalidInput: the folder of orders cannot be written to.
         """
         check_writable(self.folder / "0")
-        eyes, pause, told = Eyes(), 1.0, set[str]()
+        eyes, pause, told, budget = Eyes(), 1.0, set[str](), LookBudget(SHARE, MOST_REST)
+        tries, undone = 0, tuple[object, ...]()
         with alone(self.folder, self.policy.name):
             while not stop.is_set():
                 spent = processor_seconds()
@@ -79,26 +81,46 @@ class Service:
                         live, orders, policy=self.policy, limits=self.limits, reserved_from=self.reserved_from
                     )
                     self.act(decision, live, told)
-                    spent = processor_seconds() - spent
-                    self._rest(stop, live, decision, counts=counts, spent=spent)
+                    least = max(POLL, 2 * (processor_seconds() - spent))
+                    watch = SlurmWatch(live, decision)
+                    # what comes of it is looked at soon, and less and less so where nothing does
+                    before, updated = undone, [update.jobs for update in decision.updates]
+                    undone = (updated, decision.unheld, watch.unclear)
+                    tries = tries + 1 if undone == before else 0
+                    most = least * 2 ** min(tries, 9) if any(undone) else MOST_REST
+                    self._rest(stop, watch, budget, counts=counts, least=least, most=most)
                     pause = 1.0
                 except ArnoldError as error:  # of what Slurm says, too: it may be that of a later release
                     self.say(f"{error}; asked again in {pause:.0f} s")
                     stop.wait(pause)
                     pause = min(2 * pause, LONGEST_BACK_OFF)
 
-    def _rest(self, stop: Event, live: LiveSlurm, decision: SlurmDecision, *, counts: str, spent: float) -> None:
-        """Wait until another look is due."""
-        clearing = "asked" in decision.states.values() and any(job.state == "COMPLETING" for job in live.jobs)
-        if decision.updates or decision.unheld or clearing:
-            stop.wait(max(POLL, 4 * spent))  # what came of them
-            return
-        waiting = (live.by_number[number].begin for number, state in decision.states.items() if state == "asked")
-        nearest = min((begin - live.now - NEARLY / 2 for begin in waiting if begin is not None), default=MOST_REST)
-        started, least = monotonic(), 4 * spent
-        rest = max(LEAST_REST, min(spent / SHARE, MOST_REST, nearest))
-        while not stop.wait(POLL) and monotonic() - started < rest:
-            if clock_and_counts()[1] != counts and monotonic() - started >= least:
+    def _rest(
+        self, stop: Event, watch: SlurmWatch, budget: LookBudget, *, counts: str, least: float, most: float
+    ) -> None:
+        """Wait until another look is due.
+
+        :param counts: counters of jobs before the look.
+        :param least: seconds that pass before the next one; ``most``: after which there is one.
+        """
+        live, started, poll = watch.live, monotonic(), POLL
+        asked = [live.by_number[number] for number, state in watch.decision.states.items() if state == "asked"]
+        near = min((job.begin - live.now - NEARLY / 2 for job in asked if job.begin is not None), default=MOST_REST)
+        most = max(least, min(most, near, MOST_REST))
+        polls, polling = 0, 0.0
+        changed, clearing = started, bool(asked) and any(job.state == "COMPLETING" for job in live.jobs)
+        while not stop.wait(poll) and (rested := monotonic() - started) < most:
+            spent = processor_seconds()
+            latest = clock_and_counts()[1]
+            polls, polling = polls + 1, polling + processor_seconds() - spent
+            poll = max(POLL, 2 * polling / polls / SHARE)
+            changed = monotonic() if latest != counts else changed
+            if rested >= least and (latest != counts or (clearing and monotonic() - changed < CLEARING)):
+                rows = [*ask_rows(COLUMNS)]
+                if watch.worth_a_look(rows):
+                    return
+                counts, clearing = latest, bool(asked) and any(row["state"] == "COMPLETING" for row in rows)
+            if budget.paid() and rested >= LEAST_REST:
                 return
 
     def act(self, decision: SlurmDecision, live: LiveSlurm, told: set[str]) -> None:
@@ -228,9 +250,3 @@ def served(folder: Path) -> str | None:
     except OSError:
         pass
     return None
-
-
-def processor_seconds() -> float:
-    """Return the processor time of this process and of the programs that it started."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

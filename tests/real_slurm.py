@@ -133,7 +133,8 @@ class RealSlurm:
         """Wait until so many nodes are idle, or at most so many."""
         end = monotonic() + DEADLINE + A_NODE * len(self.nodes)
         while True:
-            done = self.tried("sinfo", "-h", "-N", "-o", "%t")  # fails until the controller listens
+            # fails until the controller listens; without names sinfo takes the square of all nodes
+            done = self.tried("sinfo", "-h", "-N", "-n", ",".join(self.nodes), "-o", "%t")
             found = done.stdout.split().count("idle")
             if done.returncode == 0 and (found <= idle if most else found >= idle):
                 return

@@ -245,7 +245,6 @@ def _no_store(path: str | Path) -> InvalidInput:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class FlagFile(JsonRecord):
     """A document with flags in it; what else it says is not read."""
 

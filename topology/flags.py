@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -45,12 +45,19 @@ FALSE_ALARMS: Mapping[str, FalseAlarms] = {
     "what-if": FalseAlarms(542, 0, "docs/how-it-works/health/whatif.md, 815 synthetic traces"),
     "peers": FalseAlarms(73, 1, "python -m benchmarks evidence --tables single_parts"),
     "collectives": FalseAlarms(34, 0, "python -m benchmarks evidence --tables hangs --torch PYTHON --public"),
-    "look": FalseAlarms(38, 0, "python -m benchmarks evidence --tables texts --public"),
+    "look": FalseAlarms(47, 0, "python -m benchmarks evidence --tables texts --public"),
 }
 """By the source that a detector names in its flags."""
 
-# Xid errors that a program causes, by NVIDIA's catalogue: graphics engine exception, page fault, and what follows them
-PROGRAM_XIDS = frozenset({13, 31, 43, 45})
+_SPANS = (
+    "8 11 13 25 31-32 37-41 43-45 60 63 66-72 75-78 80 82-86 88-89 92-93 96-107 121 126-135 137 139 141-142 160-161"
+)
+PROGRAM_XIDS = frozenset(
+    number
+    for first, _, last in (span.partition("-") for span in _SPANS.split())
+    for number in range(int(first), int(last or first) + 1)
+)
+"""Xid errors that NVIDIA's catalogue answers with a restart of the program, or with nothing."""
 _XID = re.compile(r"(?<![a-z])s?xid(?![a-z])\D{0,20}(\d{1,4})?", re.IGNORECASE)
 _DEVICE = re.compile(r"(?<![a-z])ecc(?![a-z])|uncorrectable|fallen off|(?<![a-z])dead(?![a-z])", re.IGNORECASE)
 _FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
@@ -66,7 +73,6 @@ def parse_slowdown(text: str) -> float:
     return factor
 
 
-@dataclass(frozen=True, slots=True)
 class NodeFlag(JsonRecord):
     """One finding about one node: a row of a flag file (``--flags`` of ``arnold place``), and of every JSON answer."""
 
@@ -222,7 +228,6 @@ suffice to flag the node, or a source that takes a finding back.  ``raised``: fl
 found for the quiet time, or a person lifted it.  ``expired``: its source said until when, and that is past."""
 
 
-@dataclass(frozen=True, slots=True)
 class HeldFlag(JsonRecord):
     """What a source holds against a node until some time."""
 
@@ -239,8 +244,7 @@ class HeldFlag(JsonRecord):
         return self.flag.until or LAST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlagEvent(JsonRecord):
+class FlagEvent(JsonRecord, kw_only=True):
     """What was found or decided at a time; the store holds nothing else."""
 
     time: AwareTime

@@ -41,14 +41,7 @@ from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster, NodeLim
 from topology.flags import NodeFlag
 from topology.node_gpus import NodeGpus, SharedGpus, alike_types
 from topology.node_names import NodeNames, expand_hostlist
-from topology.readers.reading import (
-    TOPOLOGY_READERS,
-    ChoosesTopology,
-    CountsResource,
-    Reading,
-    TopologyReader,
-    Unpacks,
-)
+from topology.readers.reading import TOPOLOGY_READERS, ChoosesTopology, CountsResource, Reading, TopologyReader, Unpacks
 from topology.taints import Toleration, taint_notes
 
 if TYPE_CHECKING:

@@ -108,6 +108,7 @@ def powered_off(words: Iterable[str]) -> bool:
 
 _PLANNED = ("PLND", "PLANNED", "IDLE-")  # Idle, and planned for a job that waits
 _RESERVED = ("RESV", "RESERVED", "MAINT", "MAINTENANCE")
+_OF_JOBS = ("ALLOC", "ALLOCATED", "MIX", "MIXED", "COMP", "COMPLETING")
 
 
 def planned_alone(words: Iterable[str]) -> bool:
@@ -122,6 +123,11 @@ def without_reservation(words: Iterable[str]) -> tuple[str, ...]:
     split = _split(words)
     others = tuple(word for word in split if word not in _RESERVED)
     return others or (("IDLE",) if split else ())
+
+
+def without_jobs(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the state that a node has when the jobs that it is said to have are gone."""
+    return ("IDLE", *(word for word in _split(words) if word not in _OF_JOBS))
 
 
 def is_state(text: str) -> bool:

@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from math import inf
 from typing import Literal, TypeVar
 
@@ -290,7 +291,11 @@ class SlurmSnapshot:
                 row if row.nodes is None else replace(row, nodes=frozenset(map(name_of, row.nodes))) for row in rows
             )
 
-        nodes = None if self.nodes is None else tuple(replace(node, name=name_of(node.name)) for node in self.nodes)
+        nodes = None
+        if self.nodes is not None:  # 10,000 mostly have the names that they had
+            nodes = tuple(
+                node if (name := name_of(node.name)) == node.name else replace(node, name=name) for node in self.nodes
+            )
         partitions, reservations, planned = named(self.partitions), named(self.reservations), named(self.planned)
         return SlurmSnapshot(nodes, partitions, reservations, planned, self.stated)
 
@@ -372,6 +377,12 @@ class SlurmSnapshot:
             if unknown := sorted(constraint.names - features):
                 fix = f"{did_you_mean(unknown[0], features)}features: {', '.join(sorted(features)) or 'none'}"
                 raise UnknownName(f"no node has the feature {unknown[0]!r}", where="--constraint", fix=fix)
+
+        @cache  # of 10,000 nodes most have one of a few states
+        def use_in(state: tuple[str, ...], inside: bool) -> tuple[Use, bool]:
+            words = without_reservation(state) if inside else state
+            return use_of(words), planned_alone(words)
+
         uses: dict[str, Use] = {}
         kept_out: dict[str, str] = {}
         planned: dict[str, tuple[float | None, bool]] = {}
@@ -379,9 +390,8 @@ class SlurmSnapshot:
             listed = rows.get(name, ())
             for node in listed:
                 inside = name in held or (reserved is not None and name in reserved.nodes)
-                words = without_reservation(node.state) if inside else node.state
-                use = use_of(words)
-                if planned_alone(words):
+                use, is_planned = use_in(node.state, inside)
+                if is_planned:
                     planned[name] = wait(name, node)
                     use = Use.FREE if planned[name][1] else Use.IN_USE
                 uses[name] = max(use, uses.get(name, Use.FREE))

@@ -145,7 +145,6 @@ def _rows_below(domain: Domain, indent: str, depth: int) -> Iterator[tuple[str, 
             yield from _rows_below(child, indent + ("   " if last else "│  "), depth - 1)
 
 
-@dataclass(frozen=True, slots=True)
 class ClusterSummary(JsonRecord):
     """The cluster that was read, in a few numbers."""
 
@@ -171,7 +170,6 @@ class ClusterSummary(JsonRecord):
     """Nodes that hand out GPUs in parts, by how (time-slicing x4), most first: jobs of whole GPUs get none of them."""
 
 
-@dataclass(frozen=True, slots=True)
 class LevelSummary(JsonRecord):
     """A level, or a second hierarchy, in numbers."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import click
 
@@ -25,8 +24,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnonymiseDocument(JsonRecord):
+class AnonymiseDocument(JsonRecord, kw_only=True):
     """What ``arnold anonymise --json`` prints."""
 
     output: str
@@ -41,12 +39,7 @@ class AnonymiseDocument(JsonRecord):
     """Users and groups after whom something that was kept is called: a partition, a QOS, a job id."""
 
 
-@click.command(
-    "anonymise",
-    cls=JsonCommand,
-    document="arnold.commands.anonymise:AnonymiseDocument",
-    epilog=EXAMPLES,
-)
+@click.command("anonymise", cls=JsonCommand, document="arnold.commands.anonymise:AnonymiseDocument", epilog=EXAMPLES)
 @click.argument("trace", type=FILE)
 @file_option("--output", written=True, required=True, help="File to write the trace to, in the same format.")
 @file_option(

@@ -68,9 +68,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
         "capacity": command_row("capacity", "Say what to buy, reserve and keep spare."),
         "study": command_row("study", "Compare algorithms and policies in many runs."),
     },
-    "Run on Slurm": {
-        "slurm": command_row("slurm", "Submit or serve jobs, every rank on its node."),
-    },
+    "Run on Slurm": {"slurm": command_row("slurm", "Submit or serve jobs, every rank on its node.")},
     "Run on Kubernetes": {
         "extender": command_row("extender", "Schedule gangs: the scheduler extender."),
         "watch": command_row("watch", "Compare the nodes of running gangs, and annotate slow ones."),

@@ -38,9 +38,7 @@ Examples:
 @placement_inputs
 @file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_JOBS_HELP)
 @click.option(
-    "--moves",
-    type=click.IntRange(min=0),
-    help="Largest number of nodes that may move.  [default: as many as it takes]",
+    "--moves", type=click.IntRange(min=0), help="Largest number of nodes that may move.  [default: as many as it takes]"
 )
 @click.option(
     "--cost",

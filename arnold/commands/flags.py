@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from extender.cluster_api.connect import WhichCluster
     from ground.files import Source
     from health.flags.flag_store import Compaction, Ledger, Recorded
+    from health.flags.lemons import JobRun
     from topology.flag_sources import Breaker
 
 ANSWERS, ANSWERS_OF_NODES = "arnold.documents.store_answers", "arnold.documents.kubernetes_answers"
@@ -73,8 +74,7 @@ def command() -> None:
     """
 
 
-store_option = file_option("--store", required=True, help=STORE_HELP)
-"""Give a command ``--store``."""
+store_option = file_option("--store", required=True, help=STORE_HELP)  # Give a command ``--store``
 
 
 def stamp_of(file: str) -> str:
@@ -191,14 +191,7 @@ def record(
 @click.option("--after-test", is_flag=True, help="A test was passed: probation for a day, small jobs first.")
 @at_option
 def lift(
-    *,
-    as_json: bool,
-    nodes: tuple[str, ...],
-    store: str,
-    because: str,
-    by: str | None,
-    after_test: bool,
-    at: str | None,
+    *, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, after_test: bool, at: str | None
 ) -> None:
     """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
 
@@ -385,7 +378,7 @@ LEMON_STATES = {"COMPLETED": False, "FAILED": True, "NODE_FAIL": True, "BOOT_FAI
 LEMONS_EXAMPLES = """\b
 Examples:
   arnold flags lemons sacct.txt
-  arnold flags lemons sacct.txt --output lemons.json
+  kubectl get ganghistories,nodes -A -o json | arnold flags lemons - --output lemons.json
 """
 
 
@@ -395,34 +388,71 @@ Examples:
 def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
     """Find repeat offenders: nodes on which jobs of several programs fail more than such jobs fail elsewhere.
 
-    FILE is some weeks of Slurm's accounting, as `arnold formats jobs` says, with NodeList beside; - is stdin. Jobs that
-    were cancelled or ran out of time say nothing. Nodes are warned of that one healthy cluster in a hundred has.
+    FILE is some weeks of Slurm's accounting, as `arnold formats jobs` says, with NodeList beside, or GangHistories and
+    nodes of Kubernetes, whose incidents count; - is stdin. Jobs that were cancelled or ran out of time say nothing.
+    Nodes are warned of that one healthy cluster in a hundred has.
     """
     from arnold.documents.store_answers import LemonsDocument, print_lemons
-    from health.flags.lemons import JobRun, lemons
+    from ground.files import decode_source, open_stream
+    from ground.formats import begins_as_json
+    from health.flags.lemons import JobRun, lemons, lemons_of_incidents
     from simulator.traces.cells import TraceRows
-    from simulator.traces.readers.slurm_accounting import read_sacct
+    from simulator.traces.readers.slurm_accounting import sacct_runs
     from topology.node_names import expand_hostlist
 
-    runs = list[JobRun]()
-    for where, run in read_sacct(file, TraceRows()):
-        state = run.state.split(" ", 1)[0]
-        if state in LEMON_STATES and run.start is not None and run.node_list:
-            nodes = tuple(expand_hostlist(run.node_list, where=where))
-            ended = run.start + (run.elapsed or 0.0)
-            runs.append(JobRun(nodes, f"{run.user} {run.name}".strip() or run.job_id, ended, LEMON_STATES[state]))
-    if not runs:
-        fix = "keep the columns State, Start and NodeList, and runs that have ended"
-        raise InvalidInput("has no run of a job on named nodes that ended", where=file, fix=fix)
-    found = lemons(runs)
+    runs, names = list[JobRun](), set[str]()
+    with open_stream(file) as stream:
+        if of_gangs := begins_as_json(stream.head):
+            runs, names = _incidents(decode_source(stream.name, stream.content().getvalue()))
+        else:
+            for where, run in sacct_runs(stream, TraceRows()):
+                state = run.state.split(" ", 1)[0]
+                if state in LEMON_STATES and run.start is not None and run.node_list:
+                    nodes = tuple(expand_hostlist(run.node_list, where=where))
+                    program = f"{run.user} {run.name}".strip() or run.job_id
+                    runs.append(JobRun(nodes, program, run.start + (run.elapsed or 0.0), LEMON_STATES[state]))
+            if not runs:
+                fix = "keep the columns State, Start and NodeList, and runs that have ended"
+                raise InvalidInput("has no run of a job on named nodes that ended", where=file, fix=fix)
+    names |= {node for run in runs for node in run.nodes}
+    found = lemons_of_incidents(runs, len(names)) if of_gangs else lemons(runs)
     document = LemonsDocument(
         source=file,
         runs=len(runs),
-        nodes=len({node for run in runs for node in run.nodes}),
+        nodes=len(names),
         lemons=tuple(found),
         flags=tuple(lemon.flag() for lemon in found),
     )
     answer(document, print_lemons, as_json=as_json, file=output)
+
+
+def _incidents(source: Source) -> tuple[list[JobRun], set[str]]:
+    """Return the incidents of GangHistories that name nodes, and the names of all nodes with GPUs."""
+    from extender.kubernetes_names import HISTORY_KIND
+    from extender.plans.custom_resource import StoredObject
+    from extender.plans.gang_history import decode_history, name_pattern
+    from ground.documents import load_document
+    from health.flags.lemons import JobRun
+    from topology.kubernetes.nodes import node_gpus
+    from topology.kubernetes.objects import NodeObject, read_items
+
+    command = "kubectl get ganghistories,nodes -A -o json"
+    document = load_document(source, several=True)
+    items = [
+        item for _, item in read_items(document, {HISTORY_KIND: StoredObject, "Node": NodeObject}, command=command)
+    ]
+    nodes = {item.name for item in items if isinstance(item, NodeObject) and node_gpus(item).physical}
+    histories = [decode_history(item) for item in items if isinstance(item, StoredObject)]
+    if not nodes or not histories:
+        missing = "nodes with GPUs" if not nodes else "GangHistories"
+        raise InvalidInput(f"holds no {missing}", where=source.name, fix=f"give what `{command}` prints")
+    runs = [
+        JobRun(incident.nodes, f"{history.namespace}/{name_pattern(incident.gang)}", incident.since.timestamp(), True)
+        for history in histories
+        for incident in history.incidents
+        if incident.nodes
+    ]
+    return runs, nodes
 
 
 IMPORT_EXAMPLES = """\b

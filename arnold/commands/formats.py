@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import click
 
@@ -41,7 +40,6 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
 class FormatKind(JsonRecord):
     """The formats of one kind of files."""
 
@@ -58,7 +56,6 @@ class FormatKind(JsonRecord):
         return f"{capitalised(self.used_by)}."
 
 
-@dataclass(frozen=True, slots=True)
 class FormatsDocument(JsonRecord):
     """What ``arnold formats --json`` prints."""
 

@@ -32,10 +32,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 
 
 @click.command(
-    "collectives",
-    cls=JsonCommand,
-    document="arnold.documents.collectives_answer:CollectivesDocument",
-    epilog=EXAMPLES,
+    "collectives", cls=JsonCommand, document="arnold.documents.collectives_answer:CollectivesDocument", epilog=EXAMPLES
 )
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")

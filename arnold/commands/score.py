@@ -47,10 +47,7 @@ Examples:
 )
 @click.option("--all", "everyone", is_flag=True, help="Every running job whose grid is known.")
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
-@file_option(
-    "--grids",
-    help=GRIDS_HELP,
-)
+@file_option("--grids", help=GRIDS_HELP)
 @html_option
 def command(
     *,

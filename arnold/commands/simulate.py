@@ -203,13 +203,7 @@ def _grid(replay: ReplayOptions, clusters: Sequence[str], seeds: int | None) -> 
 
 
 def _run(
-    inputs: Inputs,
-    grid: StudyGrid,
-    outputs: ReplayFiles,
-    keeping: RunOptions,
-    notes: Sequence[str],
-    *,
-    as_json: bool,
+    inputs: Inputs, grid: StudyGrid, outputs: ReplayFiles, keeping: RunOptions, notes: Sequence[str], *, as_json: bool
 ) -> None:
     """Make one run, write its files, and show it."""
     from arnold.console.interrupts import asked_to_stop

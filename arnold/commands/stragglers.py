@@ -11,13 +11,7 @@ import click
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import (
-    align_clocks_option,
-    flags_out_option,
-    html_option,
-    lenient_option,
-    parse_time,
-)
+from arnold.options.shared_options import align_clocks_option, flags_out_option, html_option, lenient_option, parse_time
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
 from ground.quantities import capitalised

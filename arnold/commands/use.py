@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,6 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
 class ContextDocument(JsonRecord):
     """The context of the working directory."""
 

@@ -17,7 +17,6 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -319,8 +318,7 @@ def exit_code(*statuses: Status) -> int:
     return min((EXIT_CODES.get(status, OUT_OF_TIME) for status in statuses), default=OUT_OF_TIME)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorDetails(JsonRecord):
+class ErrorDetails(JsonRecord, kw_only=True):
     """One error."""
 
     kind: str
@@ -333,7 +331,6 @@ class ErrorDetails(JsonRecord):
     """What to do about it."""
 
 
-@dataclass(frozen=True, slots=True)
 class ErrorDocument(JsonRecord):
     """The one JSON document of a failed run."""
 

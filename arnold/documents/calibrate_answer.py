@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from arnold.console.output import Console, print_rows, print_sentences
 from ground.records import JsonRecord
 from simulator.cost.gain_fit import LEAST_STEPS, GainEstimate, GainFit, MeasuredPlacement
@@ -16,8 +14,7 @@ ASSUMPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrateDocument(JsonRecord):
+class CalibrateDocument(JsonRecord, kw_only=True):
     """What spread costs a job, from its step times."""
 
     source: str

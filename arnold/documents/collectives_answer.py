@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -16,7 +15,6 @@ from health.collectives.stalls import Condition
 from topology.flags import NodeFlag
 
 
-@dataclass(frozen=True, slots=True)
 class NamedCulprit(JsonRecord):
     """A rank that may be to blame."""
 
@@ -34,7 +32,6 @@ class NamedCulprit(JsonRecord):
     """Its cause, where several ranks have stopped for different ones."""
 
 
-@dataclass(frozen=True, slots=True)
 class CollectiveGroup(JsonRecord):
     """A communicator in which a collective stands still, or transfers have become slow."""
 
@@ -56,7 +53,6 @@ class CollectiveGroup(JsonRecord):
     """When anything last moved in it; null = unknown."""
 
 
-@dataclass(frozen=True, slots=True)
 class WaitingFlow(JsonRecord):
     """A flow of the collective that everything waits for."""
 
@@ -78,7 +74,6 @@ class WaitingFlow(JsonRecord):
     """What it waits for; starved = for another flow."""
 
 
-@dataclass(frozen=True, slots=True)
 class CollectivesDocument(JsonRecord):
     """What ``arnold health collectives --json`` prints."""
 
@@ -166,13 +161,7 @@ def collectives_document(
         ranks=len(labels),
         groups=tuple(groups),
         flows=tuple(
-            record_of(
-                WaitingFlow,
-                flow,
-                source=labels[flow.source],
-                target=labels[flow.target],
-                condition=condition,
-            )
+            record_of(WaitingFlow, flow, source=labels[flow.source], target=labels[flow.target], condition=condition)
             for flow, condition in diagnosis.flows
         ),
         flags=tuple(flags),

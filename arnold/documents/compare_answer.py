@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 from arnold.console.fitted_table import Wrapped
@@ -21,8 +20,7 @@ from scheduler.work_clock import End
 from topology.summary import ClusterSummary, summarise_cluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedAlgorithm(PlacementAnswer):
+class ComparedAlgorithm(PlacementAnswer, JsonRecord, kw_only=True):
     """What one algorithm made of the instance.  Numbers of a placement are null when there is none."""
 
     algorithm: str
@@ -49,8 +47,7 @@ class ComparedAlgorithm(PlacementAnswer):
     """What the algorithm has to say."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareDocument(PlacementAnswer):
+class CompareDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """Every algorithm on one instance, best objective first."""
 
     job: JobDocument
@@ -156,8 +153,7 @@ def print_results(frame: Frame, document: CompareDocument, *, most: int) -> None
         frame.out.print(Wrapped(f"{len(without)} found no placement: {', '.join(names)}"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSize(PlacementAnswer):
+class JobSize(PlacementAnswer, JsonRecord, kw_only=True):
     """What a job gets at one size.  Numbers of a placement are null when there is none."""
 
     dp: AtLeastOne
@@ -177,8 +173,7 @@ class JobSize(PlacementAnswer):
     """GPUs without spread and slow nodes that do as much: GPUs over the step time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizesDocument(PlacementAnswer):
+class SizesDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """One job at several sizes."""
 
     sizes: tuple[JobSize, ...]
@@ -239,7 +234,6 @@ def print_sizes(out: Console, document: SizesDocument) -> None:
     frame.end(["steps by the job's spread_cost", *document.notes], "")
 
 
-@dataclass(frozen=True, slots=True)
 class InstalledAlgorithm(JsonRecord):
     """An installed algorithm."""
 
@@ -249,7 +243,6 @@ class InstalledAlgorithm(JsonRecord):
     """What it does, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
 class AlgorithmsDocument(JsonRecord):
     """What ``arnold compare --list --json`` prints."""
 
@@ -266,7 +259,6 @@ def algorithms_document() -> AlgorithmsDocument:
 CompareOutput = CompareDocument | SizesDocument | AlgorithmsDocument  # One of these
 
 
-@dataclass(frozen=True, slots=True)
 class DemoDocument(JsonRecord):
     """What ``arnold demo --json`` prints: what the demonstration wrote, and the comparison it shows."""
 

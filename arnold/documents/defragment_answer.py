@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from arnold.console.output import BAD, Console, plain
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     from scheduler.several.defragmentation import Defragmentation, MoveBudget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedNode(CellAnswer):
+class MovedNode(CellAnswer, JsonRecord, kw_only=True):
     """One cell of a running job that changes its node."""
 
     job: str
@@ -46,8 +44,7 @@ class MovedNode(CellAnswer):
     node_rank: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningDocument(JsonRecord):
+class RunningDocument(JsonRecord, kw_only=True):
     """A running job before and after."""
 
     file: str
@@ -68,8 +65,7 @@ class RunningDocument(JsonRecord):
     """Where each cell is then, in order of node rank; empty if none moves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DefragmentDocument(PlacementAnswer):
+class DefragmentDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """Where a new job goes, and which nodes of running jobs move for it."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from arnold.console.output import BAD, Console, plain
 from arnold.documents.answer_frame import COLOURS, LONGEST, Frame, passed_over, print_head
 from arnold.documents.place_answer import PlacementAnswer, flag_sentences, print_pareto
 from ground.errors import few
 from ground.quantities import capitalised
-from ground.records import record_of
+from ground.records import JsonRecord, record_of
 from scheduler.explanation import (
     AvoidanceOption,
     CheaperPair,
@@ -34,8 +33,7 @@ from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainDocument(PlacementAnswer):
+class ExplainDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """Why a placement cannot be better, or why there is none."""
 
     status: Status

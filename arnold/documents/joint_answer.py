@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from arnold.console.output import BAD, Console, plain
 from arnold.documents.answer_frame import COLOURS, Frame, passed_over, proof_clause
 from arnold.documents.place_answer import PlaceDocument, PlacementAnswer, place_document, slow_nodes
 from ground.quantities import decimal, plural
-from ground.records import NotNegative, Share, record_of
+from ground.records import JsonRecord, NotNegative, Share, record_of
 from scheduler.outcome import Instance, TurnResult, status_words
 from scheduler.witnesses import NOT_TO_BE_CHECKED
 from scheduler.work_clock import End
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from scheduler.several.together import JointOutcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JointDocument(PlacementAnswer):
+class JointDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """Where several jobs go, no two on one node; or which of them do not fit."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -27,8 +26,7 @@ from topology.flags import FAULTY, NodeFlag, in_words
 from topology.load import LoadedTopology
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangSummary(JsonRecord):
+class GangSummary(JsonRecord, kw_only=True):
     """A gang and its plan.  What belongs to a placement is null when there is none."""
 
     namespace: str
@@ -62,7 +60,6 @@ class GangSummary(JsonRecord):
     """Why it is in its phase, in sentences."""
 
 
-@dataclass(frozen=True, slots=True)
 class GangsDocument(JsonRecord):
     """What ``arnold kube gangs --json`` prints."""
 
@@ -70,7 +67,6 @@ class GangsDocument(JsonRecord):
     """All gangs, by namespace and name."""
 
 
-@dataclass(frozen=True, slots=True)
 class GangCondition(JsonRecord):
     """A finding about a gang."""
 
@@ -86,7 +82,6 @@ class GangCondition(JsonRecord):
     """When its status last changed."""
 
 
-@dataclass(frozen=True, slots=True)
 class PlacedRank(JsonRecord):
     """Where a rank of a gang is."""
 
@@ -102,8 +97,7 @@ class PlacedRank(JsonRecord):
     """Level or second hierarchy -> the domain that the node is in; empty where the node is in none, or not there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangDocument(GangSummary):
+class GangDocument(GangSummary, kw_only=True):
     """What ``arnold kube describe --json`` prints."""
 
     parallelism: str | None
@@ -127,7 +121,6 @@ class GangDocument(GangSummary):
     """What is worth knowing, one sentence each."""
 
 
-@dataclass(frozen=True, slots=True)
 class KubernetesNode(JsonRecord):
     """A node with GPUs, as gangs see it."""
 
@@ -149,7 +142,6 @@ class KubernetesNode(JsonRecord):
     """NAMESPACE/NAME of the gang that it is promised to; null = none."""
 
 
-@dataclass(frozen=True, slots=True)
 class KubernetesNodesDocument(JsonRecord):
     """What ``arnold kube nodes --json`` prints."""
 
@@ -347,8 +339,7 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
     print_sentences(out, "Notes", document.notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopDomain(JsonRecord):
+class TopDomain(JsonRecord, kw_only=True):
     """A domain of a level, and what its GPUs do."""
 
     level: str
@@ -373,8 +364,7 @@ class TopDomain(JsonRecord):
     """Gangs to which nodes of it are promised, whether their pods are there yet or not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopDocument(JsonRecord):
+class TopDocument(JsonRecord, kw_only=True):
     """What ``arnold kube top --json`` prints."""
 
     cluster: str
@@ -432,7 +422,6 @@ def print_top(out: Console, document: TopDocument) -> None:
     print_sentences(out, "Notes", document.notes)
 
 
-@dataclass(frozen=True, slots=True)
 class AnnotatedFlag(JsonRecord):
     """The annotations of one node, and what they mean."""
 
@@ -450,7 +439,6 @@ class AnnotatedFlag(JsonRecord):
     """Why they cannot be read; null = they can."""
 
 
-@dataclass(frozen=True, slots=True)
 class FlagsDocument(JsonRecord):
     """What ``arnold flags list --json`` prints."""
 
@@ -460,7 +448,6 @@ class FlagsDocument(JsonRecord):
     """Nodes with annotations of ours, by name."""
 
 
-@dataclass(frozen=True, slots=True)
 class FlagsChangedDocument(JsonRecord):
     """What ``arnold flags apply --json`` and ``arnold flags clear --json`` print."""
 
@@ -470,7 +457,6 @@ class FlagsChangedDocument(JsonRecord):
     """Flags of the file that do not hold now and were left out."""
 
 
-@dataclass(frozen=True, slots=True)
 class FlagsSyncedDocument(JsonRecord):
     """What ``arnold flags sync --json`` prints."""
 
@@ -480,7 +466,6 @@ class FlagsSyncedDocument(JsonRecord):
     """Nodes that the store has flagged and the cluster does not have."""
 
 
-@dataclass(frozen=True, slots=True)
 class WatchedGang(JsonRecord):
     """The comparison of one gang's nodes."""
 
@@ -496,7 +481,6 @@ class WatchedGang(JsonRecord):
     """Whether its nodes could be compared."""
 
 
-@dataclass(frozen=True, slots=True)
 class IncidentLink(JsonRecord):
     """One link of a chain of evidence."""
 
@@ -508,7 +492,6 @@ class IncidentLink(JsonRecord):
     """What was seen, done or left undone, in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
 class StandingGang(JsonRecord):
     """A gang that stands still, or did, and everything that followed."""
 
@@ -526,7 +509,6 @@ class StandingGang(JsonRecord):
     """What was seen, done, and came of it, in order."""
 
 
-@dataclass(frozen=True, slots=True)
 class GangsWatchedDocument(JsonRecord):
     """One line of what ``arnold watch --json`` prints: one round, or one look at gangs that stand still."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from arnold.console.output import GOOD, SO_SO, Console, print_rows, print_sentences
@@ -23,7 +22,6 @@ from topology.flags import NodeFlag
 MOST_PAIRS = 8  # Pairs of a round that are shown as text; --json has all
 
 
-@dataclass(frozen=True, slots=True)
 class LookDocument(JsonRecord):
     """What ``arnold health look --json`` prints."""
 
@@ -93,7 +91,6 @@ def _with_place(said: SaidLines) -> str:
     return f"{said.file}{lines}: {said.says}"
 
 
-@dataclass(frozen=True, slots=True)
 class PairsPlanDocument(JsonRecord):
     """What ``arnold health pairs plan --json`` prints."""
 
@@ -129,7 +126,6 @@ def print_plan(out: Console, document: PairsPlanDocument) -> None:
     print_sentences(out, "Notes", document.notes)
 
 
-@dataclass(frozen=True, slots=True)
 class SlowPlace(JsonRecord):
     """A part of the network that is suspected: one of node, link and domain, the others are null."""
 
@@ -147,7 +143,6 @@ class SlowPlace(JsonRecord):
     """Tested pairs that it slows."""
 
 
-@dataclass(frozen=True, slots=True)
 class PairsDocument(JsonRecord):
     """What ``arnold health pairs read --json`` prints."""
 

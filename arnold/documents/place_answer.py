@@ -7,7 +7,6 @@ document declares those of their fields that it has, in the order of its JSON.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -35,7 +34,7 @@ from topology.summary import ClusterSummary, summarise_cluster
 BAR = 10  # Characters of the bar of a domain of which all is taken
 
 
-class PlacementAnswer(JsonRecord):
+class PlacementAnswer:
     """What answers say of a placement.  What belongs to it is null, or empty, when there is none."""
 
     __slots__ = ()
@@ -98,7 +97,7 @@ class PlacementAnswer(JsonRecord):
     """The cluster as it was read."""
 
 
-class CellAnswer(JsonRecord):
+class CellAnswer:
     """What answers say of a node-sized cell of a job."""
 
     __slots__ = ()
@@ -120,8 +119,7 @@ class CellAnswer(JsonRecord):
     stays when the cell moves."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedCell(CellAnswer):
+class PlacedCell(CellAnswer, JsonRecord):
     """Where one node-sized cell of the job goes."""
 
     node: str
@@ -147,8 +145,7 @@ def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceDocument(PlacementAnswer):
+class PlaceDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """A placement, or why there is none.  What belongs to a placement is null, or empty, when there is none."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import takewhile
 from typing import Annotated, Literal
 
@@ -16,14 +16,7 @@ from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_n
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
 from health.recovery.machines import JobMachine, Machines
 from health.recovery.stacks import Dropped, Dumps, StackView
-from health.recovery.two_phase_replay import (
-    PHASES,
-    Answer,
-    ReplayPlan,
-    replay_answer,
-    replay_notes,
-    replay_sentence,
-)
+from health.recovery.two_phase_replay import PHASES, Answer, ReplayPlan, replay_answer, replay_notes, replay_sentence
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.summary import ClusterSummary, summarise_cluster
@@ -33,7 +26,6 @@ CALLS = 3  # Innermost calls of a stack that are shown
 LONGEST, LONGEST_OF_STACKS = 40, 20  # Most rows of a table on a terminal
 
 
-@dataclass(frozen=True, slots=True)
 class SameStack(JsonRecord):
     """Ranks with the same stack."""
 
@@ -47,7 +39,6 @@ class SameStack(JsonRecord):
     """Ranks with this stack that are out of place, ascending."""
 
 
-@dataclass(frozen=True, slots=True)
 class EvictedMachine(JobMachine):
     """A machine to evict."""
 
@@ -57,7 +48,6 @@ class EvictedMachine(JobMachine):
     """Looks in which ranks of it were out of place."""
 
 
-@dataclass(frozen=True, slots=True)
 class EvictDocument(JsonRecord):
     """Machines to evict; ``--flags`` of ``arnold place`` reads its flags."""
 
@@ -92,7 +82,6 @@ class EvictDocument(JsonRecord):
     """What is worth knowing, one sentence each."""
 
 
-@dataclass(frozen=True, slots=True)
 class CheckpointPeersDocument(JsonRecord):
     """Checkpoint peers of a job."""
 
@@ -120,7 +109,6 @@ class CheckpointPeersDocument(JsonRecord):
     """The cluster as it was read."""
 
 
-@dataclass(frozen=True, slots=True)
 class IsolateDocument(JsonRecord):
     """How to cut the job in both phases, and which machines are left where groups have failed."""
 

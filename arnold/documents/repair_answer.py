@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arnold.console.output import GOOD, Console, plain
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from scheduler.repair import Repair
 
 
-@dataclass(frozen=True, slots=True)
 class PlacementWorth(JsonRecord):
     """What a placement is worth."""
 
@@ -35,8 +33,7 @@ class PlacementWorth(JsonRecord):
     """Eq. 2 plus soft constraints."""
 
 
-@dataclass(frozen=True, slots=True)
-class MovedCell(CellAnswer):
+class MovedCell(CellAnswer, JsonRecord):
     """One cell that changes its node."""
 
     source: str
@@ -47,8 +44,7 @@ class MovedCell(CellAnswer):
     node_rank: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairDocument(PlacementAnswer):
+class RepairDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """A placement after a repair."""
 
     stopped_at: End | None

@@ -45,7 +45,6 @@ LOST = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Hours(JsonRecord):
     """GPU-hours."""
 
@@ -60,8 +59,7 @@ class Hours(JsonRecord):
 NOT_REPLAYED = Hours(None, None, "it is not replayed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeamUsage(JsonRecord):
+class TeamUsage(JsonRecord, kw_only=True):
     """What an account had; null = it cannot be told."""
 
     team: str
@@ -82,7 +80,6 @@ class TeamUsage(JsonRecord):
     """GPU-hours of runs that the system ended; of a replay null."""
 
 
-@dataclass(frozen=True, slots=True)
 class OverTime(JsonRecord):
     """Means over equal pieces of the period, the last of which may be shorter."""
 
@@ -94,8 +91,7 @@ class OverTime(JsonRecord):
     """GPUs that jobs waited for; null = it cannot be told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeriodUsage(JsonRecord):
+class PeriodUsage(JsonRecord, kw_only=True):
     """What became of the GPU-hours of a period."""
 
     hours: Mapping[str, Hours]
@@ -108,8 +104,7 @@ class PeriodUsage(JsonRecord):
     """How many GPUs jobs had and waited for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedPeriod(JsonRecord):
+class ReplayedPeriod(JsonRecord, kw_only=True):
     """What the same jobs make of the period in a replay by the queue policy, with placements of Arnold."""
 
     policy: str
@@ -122,8 +117,7 @@ class ReplayedPeriod(JsonRecord):
     """Why it cannot be told; null = it can."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportDocument(PeriodUsage):
+class ReportDocument(PeriodUsage, kw_only=True):
     """What ``arnold report --json`` prints."""
 
     since: str

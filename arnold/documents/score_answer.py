@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,8 +34,7 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Possible(PlacementAnswer):
+class Possible(PlacementAnswer, JsonRecord):
     """The best that could be had."""
 
     objective: float | None
@@ -51,7 +49,6 @@ class Possible(PlacementAnswer):
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
 class StepLost(JsonRecord):
     """What a placement costs beside the best, as a share of the step."""
 
@@ -63,7 +60,6 @@ class StepLost(JsonRecord):
     """The most by it."""
 
 
-@dataclass(frozen=True, slots=True)
 class SwapAnswer(JsonRecord):
     """Two nodes of the job that change their ranks."""
 
@@ -81,8 +77,7 @@ class SwapAnswer(JsonRecord):
     """No other swap is better; false = not all that could help were tried."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score(PlacementAnswer):
+class Score(PlacementAnswer, JsonRecord, kw_only=True):
     """What a job that runs has, beside what it could have."""
 
     objective: float
@@ -109,8 +104,7 @@ class Score(PlacementAnswer):
     """Whether all swaps that could help were tried."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreDocument(Score):
+class ScoreDocument(Score, kw_only=True):
     """What a job that runs has, beside what it could have."""
 
     notes: tuple[str, ...]
@@ -118,8 +112,7 @@ class ScoreDocument(Score):
     cluster: ClusterSummary
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredJob(Score):
+class ScoredJob(Score, kw_only=True):
     """What one of the running jobs has."""
 
     name: str
@@ -134,7 +127,6 @@ class ScoredJob(Score):
     """Whether the order of its ranks is known; else they are taken in the order of its nodes."""
 
 
-@dataclass(frozen=True, slots=True)
 class UnscoredJob(JsonRecord):
     """A running job without a score."""
 
@@ -150,8 +142,7 @@ class UnscoredJob(JsonRecord):
     """What can be done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoresDocument(PlacementAnswer):
+class ScoresDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """What all running jobs have, beside what each could have."""
 
     jobs: tuple[ScoredJob, ...]

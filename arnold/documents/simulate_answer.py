@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from ground.quantities import duration, number, percent, times
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from simulator.replay import Replay
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateDocument(JsonRecord):
+class SimulateDocument(JsonRecord, kw_only=True):
     """A cluster over time."""
 
     policy: str

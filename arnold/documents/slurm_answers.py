@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from arnold.console.output import Console, plain, print_rows, print_sentences
@@ -15,8 +14,7 @@ from slurm.request import asked_in
 from topology.node_names import fold_hostlist
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmJobSummary(JsonRecord):
+class SlurmJobSummary(JsonRecord, kw_only=True):
     """A job of Slurm's, and its plan.  What belongs to a plan is null when there is none."""
 
     job: str
@@ -51,7 +49,6 @@ class SlurmJobSummary(JsonRecord):
     """Why it waits, or was refused: serve's reason, else Slurm's."""
 
 
-@dataclass(frozen=True, slots=True)
 class SlurmQueueDocument(JsonRecord):
     """What ``arnold slurm queue --json`` prints."""
 
@@ -59,8 +56,7 @@ class SlurmQueueDocument(JsonRecord):
     """All jobs that wait or run, in the order of Slurm."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmJobDocument(SlurmJobSummary):
+class SlurmJobDocument(SlurmJobSummary, kw_only=True):
     """What ``arnold slurm explain --json`` prints."""
 
     ranks: tuple[str, ...]
@@ -71,7 +67,6 @@ class SlurmJobDocument(SlurmJobSummary):
     """Nodes that it could have now."""
 
 
-@dataclass(frozen=True, slots=True)
 class SlurmChecksDocument(JsonRecord):
     """What ``arnold slurm check --json`` prints."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 
@@ -27,8 +26,7 @@ def iso(time: float | None) -> str | None:
     return datetime.fromtimestamp(round(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningAnswer(JsonRecord):
+class RunningAnswer(JsonRecord, kw_only=True):
     """A job that runs; null = not said."""
 
     name: str
@@ -75,7 +73,6 @@ class RunningAnswer(JsonRecord):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class NodeChange(JsonRecord):
     """A node that is something else than before."""
 
@@ -87,7 +84,6 @@ class NodeChange(JsonRecord):
     """Its state after; null = it is not there."""
 
 
-@dataclass(frozen=True, slots=True)
 class JobMove(JsonRecord):
     """A job that runs on other nodes than before, or on them in another order."""
 
@@ -99,7 +95,6 @@ class JobMove(JsonRecord):
     """Its nodes after."""
 
 
-@dataclass(frozen=True, slots=True)
 class ReservedNodes(JsonRecord):
     """Nodes held for some jobs."""
 
@@ -113,8 +108,7 @@ class ReservedNodes(JsonRecord):
     """When it ends; null = never."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes(JsonRecord):
+class Changes(JsonRecord, kw_only=True):
     """What changed from another snapshot to this; lists are null where one of the two says nothing of it."""
 
     since: str
@@ -133,8 +127,7 @@ class Changes(JsonRecord):
     """Reservations that are gone, or were changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotDocument(JsonRecord):
+class SnapshotDocument(JsonRecord, kw_only=True):
     """What ``arnold snapshot --json`` prints."""
 
     output: str | None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from arnold.console.output import BAD, GOOD, SO_SO, Console
 from arnold.documents.answer_frame import Frame, passed_over, print_head
 from arnold.documents.explain_answer import ExplainDocument
@@ -22,7 +20,6 @@ from topology.node_names import spell_names
 from topology.summary import ClusterSummary, summarise_cluster
 
 
-@dataclass(frozen=True, slots=True)
 class StartRange(JsonRecord):
     """When a job starts; ISO 8601, null = not before a running job ends of which no end is known."""
 
@@ -36,8 +33,7 @@ class StartRange(JsonRecord):
     """Nine starts in ten are earlier."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceThen(PlacementAnswer):
+class PlaceThen(PlacementAnswer, JsonRecord):
     """What the job has if it starts at an instant."""
 
     at: str
@@ -52,8 +48,7 @@ class PlaceThen(PlacementAnswer):
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhenDocument(PlacementAnswer):
+class WhenDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """When a job starts, and whether waiting gives it a better place."""
 
     start: StartRange
@@ -72,7 +67,6 @@ class WhenDocument(PlacementAnswer):
     cluster: ClusterSummary
 
 
-@dataclass(frozen=True, slots=True)
 class StoppedJob(JsonRecord):
     """A running job that is to be stopped."""
 
@@ -90,8 +84,7 @@ class StoppedJob(JsonRecord):
     """Its nodes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopAnswer(JsonRecord):
+class StopAnswer(JsonRecord, kw_only=True):
     """Whom to stop so that a job starts at once."""
 
     status: Status
@@ -110,8 +103,7 @@ class StopAnswer(JsonRecord):
     """Who was not to be stopped, and why, one sentence each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopDocument(StopAnswer):
+class StopDocument(StopAnswer, kw_only=True):
     """Whom to stop so that a job starts at once, and where it goes."""
 
     stopped_at: End | None

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,16 +20,14 @@ if TYPE_CHECKING:
     from health.peers.watch import WatchRound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedFlag(NodeFlag):
+class MergedFlag(NodeFlag, kw_only=True):
     """A flag of a node, merged over its sources."""
 
     sources: tuple[str, ...]
     """Sources that hold something against the node, the worst first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenEvent(JsonRecord):
+class WrittenEvent(JsonRecord, kw_only=True):
     """An event of the store, without what only the store needs."""
 
     time: AwareTime
@@ -51,7 +48,6 @@ class WrittenEvent(JsonRecord):
     """Why."""
 
 
-@dataclass(frozen=True, slots=True)
 class NotedFinding(JsonRecord):
     """A node of which too little was found to flag it."""
 
@@ -65,8 +61,7 @@ class NotedFinding(JsonRecord):
     """When last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDocument(JsonRecord):
+class RecordDocument(JsonRecord, kw_only=True):
     """What ``arnold flags record`` and ``arnold flags lift`` did."""
 
     store: str
@@ -89,8 +84,7 @@ class RecordDocument(JsonRecord):
     """Bytes that it may have: before that, `arnold flags compact`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostCapacity(JsonRecord):
+class LostCapacity(JsonRecord, kw_only=True):
     """What flags of the same sources and age cost."""
 
     sources: str
@@ -105,8 +99,7 @@ class LostCapacity(JsonRecord):
     """GPUs lost: all of a faulty node, of a slow one the part that it does less; null = --cluster is not given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldFlagsDocument(JsonRecord):
+class HeldFlagsDocument(JsonRecord, kw_only=True):
     """What ``arnold flags show`` prints; also a flag file."""
 
     store: str
@@ -129,8 +122,7 @@ class HeldFlagsDocument(JsonRecord):
     """What the flags cost, the most GPUs or nodes first; null = --capacity is not given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhyFlaggedDocument(JsonRecord):
+class WhyFlaggedDocument(JsonRecord, kw_only=True):
     """What ``arnold flags why`` prints."""
 
     store: str
@@ -155,8 +147,7 @@ class WhyFlaggedDocument(JsonRecord):
     """Always 0: an SQLite file has no unfinished lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportDocument(JsonRecord):
+class ImportDocument(JsonRecord, kw_only=True):
     """What ``arnold flags import`` found; also a flag file."""
 
     source: str
@@ -171,8 +162,7 @@ class ImportDocument(JsonRecord):
     """What the store made of it; null = no --store was given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportDocument(JsonRecord):
+class ExportDocument(JsonRecord, kw_only=True):
     """What ``arnold flags export --json`` prints."""
 
     store: str
@@ -242,8 +232,7 @@ def print_recorded(out: Console, document: RecordDocument) -> None:
         out.print(f"the store has {share}: `arnold flags compact` forgets old history", style="yellow")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LemonsDocument(JsonRecord):
+class LemonsDocument(JsonRecord, kw_only=True):
     """What ``arnold flags lemons`` found; also a flag file."""
 
     source: str
@@ -349,7 +338,6 @@ def print_imported(out: Console, document: ImportDocument) -> None:
         print_recorded(out, document.recorded)
 
 
-@dataclass(frozen=True, slots=True)
 class WatchDocument(JsonRecord):
     """One line of what ``arnold health watch --json`` prints: one round."""
 

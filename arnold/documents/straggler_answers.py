@@ -7,7 +7,7 @@ from profiles it says where the step of each rank goes, and which rank comes las
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from arnold.console.output import BAD, GOOD, SO_SO, Console, print_rows, print_sentences
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from health.whatif.trace import RankLayout
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StragglersDocument(JsonRecord):
+class StragglersDocument(JsonRecord, kw_only=True):
     """The what-if analysis of one trace (arXiv 2505.05713)."""
 
     source: str
@@ -225,8 +224,7 @@ def _print_first_rows(
         out.print(f"  and {len(rows) - most:,} more; --json has all of them")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpTraceDocument(ConversionStatement):
+class OpTraceDocument(ConversionStatement, kw_only=True):
     """What ``arnold health op-trace --json`` prints."""
 
     files: tuple[str, ...]

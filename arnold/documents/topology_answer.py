@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -18,8 +17,7 @@ from topology.summary import ClusterSummary, LevelSummary, summarise, summarise_
 from topology.writers import Rendering
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadCluster(JsonRecord):
+class ReadCluster(JsonRecord, kw_only=True):
     """What was read of a cluster file."""
 
     format: str
@@ -30,8 +28,7 @@ class ReadCluster(JsonRecord):
     """What the reader had to decide or leave out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertDocument(ReadCluster):
+class ConvertDocument(ReadCluster, kw_only=True):
     """What ``arnold topology convert --json`` prints."""
 
     to: str
@@ -44,7 +41,6 @@ class ConvertDocument(ReadCluster):
     """What the new format could not carry, or only under another name."""
 
 
-@dataclass(frozen=True, slots=True)
 class DomainSummary(JsonRecord):
     """A domain and what it holds."""
 
@@ -60,8 +56,7 @@ class DomainSummary(JsonRecord):
     """Nodes in it that are idle and not faulty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowTopologyDocument(ReadCluster):
+class ShowTopologyDocument(ReadCluster, kw_only=True):
     """What ``arnold topology show --json`` prints."""
 
     output: str | None
@@ -71,8 +66,7 @@ class ShowTopologyDocument(ReadCluster):
     stand for nodes on a broader switch, or in none, left out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidateDocument(ReadCluster):
+class ValidateDocument(ReadCluster, kw_only=True):
     """What ``arnold topology validate --json`` prints for a valid file."""
 
     levels: tuple[LevelSummary, ...]

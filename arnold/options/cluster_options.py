@@ -86,11 +86,7 @@ class ClusterFiles:
     """Nodes that the job may not have: names or Slurm hostlists, or a file if there is a / in it."""
     time: str = field(
         default="",
-        metadata={
-            "short": "-t",
-            "metavar": "LIMIT",
-            "default": "expected_hours, else that of the partition",
-        },
+        metadata={"short": "-t", "metavar": "LIMIT", "default": "expected_hours, else that of the partition"},
     )
     """Time that the job runs at most, as sbatch takes it (90, 1:30:00, 1-12): it has to end before others' reservations
     and planned jobs begin.

@@ -48,8 +48,7 @@ yes_option = click.option(
 )
 """Give a command ``--yes``."""
 
-html_option = file_option("--html", written=True, help=PAGE_HELP)
-"""Give a command ``--html``."""
+html_option = file_option("--html", written=True, help=PAGE_HELP)  # Give a command ``--html``
 
 
 def priority_option(*needs: str) -> Callable[[F], F]:
@@ -77,13 +76,7 @@ def policy_option(*needs: str, default: str = "fifo-backfill") -> Callable[[F], 
         "Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."
     )
     return click.option(
-        "--policy",
-        cls=DependentOption,
-        needs=needs,
-        default=default,
-        show_default=True,
-        metavar="NAME",
-        help=words,
+        "--policy", cls=DependentOption, needs=needs, default=default, show_default=True, metavar="NAME", help=words
     )
 
 

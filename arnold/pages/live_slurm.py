@@ -16,7 +16,8 @@ from scheduler.queue.policy import QueuePolicy
 from slurm.decide import Orders, SlurmDecision, decide
 from slurm.live import Eyes, LiveSlurm, SlurmJob
 from slurm.request import asked_in
-from slurm.serve import LEAST_REST, MOST_REST, processor_seconds, read_orders
+from slurm.serve import LEAST_REST, MOST_REST, read_orders
+from slurm.watch import processor_seconds
 from topology.node_names import expand_hostlist
 from topology.slurm_nodes import Use, use_of, without_reservation
 

@@ -251,18 +251,8 @@ PASTED: dict[str, Pasted] = {
         (("172.16.64.213", 17, 5),),
         "ncclras",
     ),
-    "ras-behind": Pasted(
-        "ras.txt",
-        _one_apart(most=31, few="1 rank has", number=6649),
-        (("gpu2", 9, 1),),
-        "ncclras",
-    ),
-    "ras-ahead": Pasted(
-        "ras.txt",
-        _one_apart(most=30, few="2 ranks have", number=6651),
-        (),
-        "ncclras",
-    ),
+    "ras-behind": Pasted("ras.txt", _one_apart(most=31, few="1 rank has", number=6649), (("gpu2", 9, 1),), "ncclras"),
+    "ras-ahead": Pasted("ras.txt", _one_apart(most=30, few="2 ranks have", number=6651), (), "ncclras"),
     "xid-dmesg": Pasted(
         "dmesg-node07.txt",
         _xid(31) + _xid(79, ", GPU has fallen off the bus."),
@@ -434,6 +424,90 @@ PASTED: dict[str, Pasted] = {
         _DIAG.format(memory="Fail - GPU: 3").replace("There was an error", "is busy or unavailable"),
         (),
         "dcgmi-diag",
+    ),
+    "watchdog-groups-of-one-name": Pasted(
+        "job.log",
+        "".join(
+            f"[rank{r}]:[E1104 ProcessGroupNCCL.cpp:1664] [PG 2 (TENSOR_MODEL_PARALLEL_GROUP) Rank {r % 4}] Exception (either an error "
+            f"or timeout) detected by watchdog at work: {n}, last enqueued NCCL work: {n + 2}, last completed NCCL work: {n - 1}.\n"
+            for r, n in ((0, 100), (1, 100), (2, 100), (7, 90))
+        ),
+        (),
+        "pytorch-watchdog",
+    ),
+    "monitored-barrier": Pasted(
+        "job.log",
+        "[rank0]: RuntimeError: Rank 0 successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
+        "rank 3. Please check rank 3 logs for faulty rank.\n",
+        ((None, 3, None),),
+        "pytorch-watchdog",
+    ),
+    "xid-nvlink-5": Pasted(
+        "dmesg-node07.txt",
+        "[1.1] NVRM: Xid (PCI:0019:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x025001c6 0x00000000)\n"
+        "[1.1] NVRM: Xid (PCI:0018:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008)\n"
+        "[1.2] NVRM: Xid (PCI:0018:01:00): 45, pid=9, name=python3, Ch 00000001 caused by previous Xid 145\n",
+        (("node07", None, "0019:01:00"),),
+        "kernel-log",
+    ),
+    "xid-that-nothing-follows": Pasted(
+        "dmesg-node07.txt", _xid(63) + _xid(92) + _xid(121) + _xid(39), (), "kernel-log"
+    ),
+    "sxid-of-three-lines": Pasted(
+        "dmesg-node07.txt",
+        "".join(
+            f"[9.1] nvidia-nvswitch2: SXid (PCI:0000:c3:00.0): 24007, {words}\n"
+            for words in (
+                "Fatal, Link 04 sourcetrack timeout error (First)",
+                "Severity 1 Engine instance 04",
+                "Data {0x4, 0x0}",
+            )
+        ),
+        (("node07", None, None),),
+        "kernel-log",
+    ),
+    "kernel-log-that-is-well": Pasted(
+        "dmesg-node07.txt", "[    9.123456] mlx5_core 0000:9a:00.0: firmware version: 28.39.1002\n", (), "kernel-log"
+    ),
+    "job-log-that-is-well": Pasted("job.log", "NCCL version 2.21.5+cuda12.4\nTraining finished.\n", (), "job-log"),
+    "smi-lost": Pasted(
+        "smi-node07.txt",
+        "Unable to determine the device handle for GPU3: 0000:9B:00.0: Unknown Error\n",
+        (("node07", None, "0000:9b:00"),),
+        "nvidia-smi-q",
+    ),
+    "nccl-port-of-2.26": Pasted(
+        "job.log",
+        _JOB + "gpu2:71:99 [1] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: port error\n",
+        (("gpu2", None, None),),
+        "nccl-log",
+    ),
+    "nccl-tests-of-two-models": Pasted(
+        "alone.log",
+        "".join(_table([f"n0{k}"], 470) for k in range(1, 5)) + _table(["n05"], 230).replace("H100", "A100"),
+        (),
+        "nccl-tests",
+    ),
+    "perfquery": Pasted(
+        "perfquery-node07.txt",
+        "# Port counters: Lid 163 port 1 (CapMask: 0x5A00)\nSymbolErrorCounter:..............0\nLinkDownedCounter:...............60\n"
+        "PortXmitWait:....................4294967295\n",
+        (("node07", None, None),),
+        "infiniband-counters",
+    ),
+    "ibdiagnet": Pasted(
+        "ibdiagnet2.log",
+        "-W- lid=0x00a3 dev=4129 node07/mlx5_0/U1/P1\n      Performance Monitor counter     : Value\n"
+        "      link_down_counter               : 60      (overflow)\n",
+        (("node07", None, None),),
+        "infiniband-counters",
+    ),
+    "nvrx-nodes-of-scores": Pasted(
+        "train.log",
+        "GPU relative performance:\n Worst performing 2/512 ranks:\n  Rank=76 Node=gpu10 Score=0.61\n  Rank=3 Node=gpu1 Score=0.65\n"
+        "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [76, 3]\n",
+        (("gpu10", 76, None), ("gpu1", 3, None)),
+        "straggler-report",
     ),
     "interfaces": Pasted("mtu.txt", "node01 eth0 9000\nnode02 eth0 1500\nnode03 eth0 9000\n", (), ""),
     "prose": Pasted("notes.txt", "Rank 3 was slow today: see the log. host : gpu1\nTODO ask about Xid 79\n", (), ""),

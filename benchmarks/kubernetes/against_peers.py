@@ -302,9 +302,7 @@ MODES = (
         "slices of a PP group",
         "kueue-slice-p",
         _by_kueue(
-            preferred_topology=_minipod,
-            slice_required_topology=_minipod,
-            slice_size=lambda case: str(_stages(case)),
+            preferred_topology=_minipod, slice_required_topology=_minipod, slice_size=lambda case: str(_stages(case))
         ),
     ),
     Mode(
@@ -312,9 +310,7 @@ MODES = (
         "slices of a DP group",
         "kueue-slice-d",
         _by_kueue(
-            preferred_topology=_minipod,
-            slice_required_topology=_minipod,
-            slice_size=lambda case: str(_replicas(case)),
+            preferred_topology=_minipod, slice_required_topology=_minipod, slice_size=lambda case: str(_replicas(case))
         ),
     ),
     Mode("Volcano", "hard", "volcano-hard", _by_volcano(mode="hard")),

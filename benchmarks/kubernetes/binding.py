@@ -168,11 +168,7 @@ def _scheduler_alone(plane: ControlPlane, space: str, size: int, *, sample: int)
     connection = shipped["clientConnection"] | {"kubeconfig": str(plane.kubeconfig("system:kube-scheduler"))}
     scheduler = plane.add_scheduler(
         ALONE,
-        {
-            "clientConnection": connection,
-            "percentageOfNodesToScore": sample,
-            "profiles": [{"schedulerName": ALONE}],
-        },
+        {"clientConnection": connection, "percentageOfNodesToScore": sample, "profiles": [{"schedulerName": ALONE}]},
     )
     try:
         with Bindings(plane, space) as bindings:

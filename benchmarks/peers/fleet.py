@@ -8,7 +8,7 @@ one machine is away for minutes; rank 0 has more to do for its CPU; whatever is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -214,11 +214,18 @@ class Case:
 SIZES = (8, 16, 32, 64)  # Of jobs, machines
 
 
-def cases(seed: int, *, healthy_jobs: int, of_each: int, hours: tuple[float, float] = (1.0, 2.0)) -> Iterator[Case]:
-    """Yield healthy jobs, and so many jobs with each fault, each recording of so many hours."""
+def cases(
+    seed: int,
+    *,
+    healthy_jobs: int,
+    of_each: int,
+    hours: tuple[float, float] = (1.0, 2.0),
+    sizes: Sequence[int] = SIZES,
+) -> Iterator[Case]:
+    """Yield healthy jobs, and so many jobs with each fault, of so many machines, each recording of so many hours."""
     for k in range(healthy_jobs + of_each * len(FAULTS)):
         rng = np.random.default_rng([seed, k])
-        size, step = int(rng.choice(SIZES)), float(rng.choice([10.0, 15.0, 30.0]))
+        size, step = int(rng.choice(sizes)), float(rng.choice([10.0, 15.0, 30.0]))
         fleet = healthy(rng, machines=size, step=step, hours=float(rng.uniform(*hours)))
         fault = None if k < healthy_jobs else inject(fleet, FAULTS[(k - healthy_jobs) % len(FAULTS)], rng)
         yield Case(recording(fleet, rng, source=f"job {k}"), fault)

@@ -30,9 +30,7 @@ LLAMA3_8B = Model(hidden=4096, layers=32, vocab=128_256, sequence_length=8192, g
 DENSE, MOE = RECORDS[0], RECORDS[3]
 
 RANK_ORDER = Heuristic(
-    "bin-pack",
-    "best-fit that hands its nodes to the job's ranks in order, blind to groups",
-    tightest_first,
+    "bin-pack", "best-fit that hands its nodes to the job's ranks in order, blind to groups", tightest_first
 )
 
 

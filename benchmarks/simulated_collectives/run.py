@@ -9,13 +9,7 @@ import numpy.typing as npt
 
 from benchmarks.simulated_collectives.fabric import CHUNK_BYTES, Bools, Fabric, Floats, Slot, slots_of
 from benchmarks.simulated_collectives.traced_job import Act, BenchJob, Fault
-from health.collectives.recording import (
-    CollectiveRecording,
-    CompletionRow,
-    Completions,
-    StateRow,
-    States,
-)
+from health.collectives.recording import CollectiveRecording, CompletionRow, Completions, StateRow, States
 from health.collectives.stalls import P2P, RECEIVE
 
 TICK = 0.01  # Seconds of a step of time

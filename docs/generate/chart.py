@@ -77,10 +77,7 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "            {{- end }}\n",
         ),
     ),
-    "components/whole-node-pods/admission.yaml": (
-        MUTATING,
-        ("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n"),
-    ),
+    "components/whole-node-pods/admission.yaml": (MUTATING, ("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n")),
     "base/namespace.yaml": (("value: 1000000000\n", "value: {{ .Values.priority | int }}\n"),),
 }
 """File below ``manifests`` -> what stands there, and what stands in the template."""

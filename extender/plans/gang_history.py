@@ -172,11 +172,12 @@ def encode_history(history: GangHistory) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": HISTORY_KIND, "metadata": metadata, "spec": spec}
 
 
-def decode_history(raw: bytes | dict[str, Any]) -> GangHistory:
+def decode_history(raw: bytes | dict[str, Any] | StoredObject) -> GangHistory:
     """Return the history of a GangHistory, or raise ``InvalidInput``: none that Arnold wrote."""
     where = ""
     try:
-        stored = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
+        stored = _decoder.decode(raw) if isinstance(raw, bytes) else raw
+        stored = msgspec.convert(stored, StoredObject) if isinstance(stored, dict) else stored
         meta = stored.metadata
         where = f"{meta.namespace}/{meta.name}"
         identity = {"namespace": meta.namespace or "default", "uid": meta.uid, "resourceVersion": meta.resource_version}

@@ -422,7 +422,6 @@ def _digest(flag: NodeFlag, stamp: str) -> bytes:
 MAX_STORE_BYTES = 1024 * 1024 * 1024  # Largest store: some 2,000,000 events
 
 
-@dataclass(frozen=True, slots=True)
 class Compaction(JsonRecord):
     """What ``arnold flags compact`` did."""
 

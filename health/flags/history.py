@@ -12,7 +12,6 @@ from topology.flag_sources import FlagLog, time_text
 from topology.flags import FlagEvent, NodeFlag, in_words, merged, worst_of_each
 
 
-@dataclass(frozen=True, slots=True)
 class Spell(JsonRecord):
     """A time in which the same was held against a node by the same sources."""
 

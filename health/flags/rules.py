@@ -13,7 +13,7 @@ People write rules in YAML or JSON, times as ``30m`` or ``1d``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
@@ -33,7 +33,6 @@ TIMES = ("within", "quiet", "half_life", "all_clear", "longest", "memory")  # Fi
 MOST_FINDINGS = 100  # Most findings that can be asked for before a node is flagged
 
 
-@dataclass(frozen=True, slots=True)
 class Rule(JsonRecord):
     """How findings of one source are treated; in JSON times are seconds."""
 
@@ -89,7 +88,6 @@ class Rule(JsonRecord):
         return max(time, min(self.longest, timedelta(seconds=min(seconds, LONGEST.total_seconds()))))
 
 
-@dataclass(frozen=True, slots=True)
 class Rules(JsonRecord):
     """The rules of all sources."""
 

@@ -1,6 +1,7 @@
 """Bandwidth tests as text: tables of nccl-tests, and lists of pairs of nodes with what was measured.
 
-Tables are compared where operation, number of ranks, number of nodes and message size are the same, and not else.
+Tables are compared where operation, number and model of GPUs, number of nodes and message size are the same, and not
+else.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from ground.quantities import plural
 from health.look.evidence import Clue, Line, NextStep, Note, TextFile, TextForm, Whereabouts, where
 from health.pairs.group_testing import Pair, findings_of
 
 _NODE = r"\"?((?!eth|ib\d|mlx|gpu\d|bond|en[ops]\d|cuda|rank|lo\b)[A-Za-z][\w.-]*\d[\w.-]*|\d+\.\d+\.\d+\.\d+)\"?"
 _PAIR = rf"[ \t]*{_NODE}[ \t]*[,;:|<> \t-]+[ \t]*{_NODE}[ \t,;:=|]+([\d.]+)[ \t]*(?:GB/?p?s)?[ \t\r]*$"
-_HOST = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)", re.IGNORECASE)
+_HOST = re.compile(
+    r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+(?:\s+\[\S+\]\s*(.*))?", re.IGNORECASE
+)
 _TEST = re.compile(r"Collective test starting: (\w+)")
 _BEGINS = re.compile(r"^\s*#\s*(?:nThread|Collective test starting|Using devices)")
 FEWEST_TABLES = 4  # Tests of single nodes that can be compared
@@ -41,7 +45,7 @@ def read_pair_list(text: TextFile) -> Iterator[object]:
 
 def read_nccl_tests(text: TextFile) -> Iterator[object]:
     """Yield what each table says of its largest size, and clues by wrong results."""
-    hosts, test, column, wrong = list[str](), "", None, 0
+    hosts, devices, test, column, wrong = list[str](), dict[str, None](), "", None, 0
     largest: tuple[int, float, Line] | None = None  # bytes, bandwidth
 
     def table() -> Iterator[object]:
@@ -49,7 +53,8 @@ def read_nccl_tests(text: TextFile) -> Iterator[object]:
             return
         size, bandwidth, line = largest
         nodes = tuple(dict.fromkeys(hosts))
-        kind = f"{test or 'nccl-tests'} of {len(hosts)} ranks on {len(nodes)} nodes, {size} bytes"
+        of = " and ".join(filter(None, devices)) or "GPUs"
+        kind = f"{test or 'nccl-tests'} of {len(hosts)} {of} on {plural(len(nodes), 'node')}, {size} bytes"
         says = f"{wrong} wrong results of {kind}"
         if wrong and len(nodes) == 1:
             yield Clue("wrong-results", "likely", says, *where(line), nodes[0])
@@ -61,11 +66,12 @@ def read_nccl_tests(text: TextFile) -> Iterator[object]:
         words = line.text.split()
         if _BEGINS.match(line.text) and largest is not None:
             yield from table()
-            hosts, column, largest, wrong = [], None, None, 0
+            hosts, devices, column, largest, wrong = [], {}, None, None, 0
         if match := _TEST.search(line.text):
             test = match[1]
         elif match := _HOST.search(line.text):
             hosts.append(match[2])
+            devices[(match[3] or "").strip()] = None
         elif line.text.lstrip().startswith("#") and "busbw" in words:
             column = words[1:].index("busbw") if words[0] == "#" else words.index("busbw")
         elif column is not None and len(words) > column + 1 and words[0].isdecimal():

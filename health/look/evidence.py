@@ -18,8 +18,7 @@ from typing import NamedTuple, cast
 from ground.records import JsonRecord
 from health.collectives.diagnosis import ORDER, Certainty
 
-LEVELS: tuple[Certainty, ...] = tuple(ORDER)
-"""From the surest on."""
+LEVELS: tuple[Certainty, ...] = tuple(ORDER)  # From the surest on
 HARDWARE = {"gpu-error", "nvswitch", "node-failure"}  # Kinds of clues that are about a device
 MOST_LINES = 20  # Lines of a file that a clue names
 
@@ -215,7 +214,6 @@ def same_node(one: str, other: str) -> bool:
     return one == other or short
 
 
-@dataclass(frozen=True, slots=True)
 class SaidLines(JsonRecord):
     """Lines of a file that say something of a suspect."""
 
@@ -227,7 +225,6 @@ class SaidLines(JsonRecord):
     """What they say."""
 
 
-@dataclass(frozen=True, slots=True)
 class Suspect(JsonRecord):
     """Somebody who is suspected, with all that speaks against and for it."""
 
@@ -305,7 +302,7 @@ def _of_one(one: Clue, other: Clue) -> bool:
         return same_node(one.node, other.node) and (None in gpus or gpus[0] == gpus[1])
     if None not in ranks:
         return True
-    return nodes == (None, None) and None not in gpus and gpus[0] == gpus[1] and one.file == other.file
+    return nodes == (None, None) and ranks == (None, None) and gpus[0] == gpus[1] and one.file == other.file
 
 
 def where(*lines: Line) -> tuple[str, tuple[int, ...]]:

@@ -54,7 +54,9 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # First bytes of such a text
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _NODE = re.compile(r"(?:^|[-_.@])((?:node|host|nid|worker|dgx|hgx|cn)-?[a-z]*\d[\w-]*?)(?=[_.@]|$)", re.IGNORECASE)
 """Names of nodes in names of files: a name of another kind, such as that of a case or an Xid, is none."""
-_OF_NODE = re.compile(r"(?:dmesg|diag|smi)-(?!s?xid|[ahbv]\d+$|gb\d|case|issue|run|test)([A-Za-z][\w.-]*\d[\w-]*)$")
+_OF_NODE = re.compile(
+    r"(?:dmesg|journal|diag|smi|perfquery)-(?!s?xid|[ahbv]\d+$|gb\d|case|issue|run|test)([A-Za-z][\w.-]*\d[\w-]*)$"
+)
 """Names of files as they are asked for: dmesg-NODE.txt."""
 
 STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
@@ -69,15 +71,26 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
         "the overview of nvidia-smi",
         "text: nvidia-smi -q",
     ),
+    (re.compile(rb"Health Monitor Report"), "the report of dcgmi health", "text: dcgmi diag -r 3"),
+    (re.compile(rb"\A# gpu +pwr"), "the table of nvidia-smi dmon", "text: nvidia-smi -q, or metrics: dcgm-exporter"),
     (re.compile(rb"nsys-rep|NSight", re.IGNORECASE), "a report of Nsight Systems", "a profile of torch.profiler"),
     (re.compile(rb"\A(?:PK\x03\x04|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd)"), "an archive", "its files"),
+    (re.compile(rb"^(?:\[ *\d+\.\d{6}\]|.{9,40} kernel:) ", re.MULTILINE), "kernel-log", ""),
     (re.compile(rb"NodeGUID|PortGUID|\bmlx5_"), "text about InfiniBand", "counters: ibqueryerrors"),
-    (re.compile(rb"Thread 0x|#0  0x"), "stacks of gdb or faulthandler", "py-spy dump --pid PID > rank-N.txt"),
+    (
+        re.compile(rb"Thread 0x|#0 +0x|Thread \d+ \(LWP"),
+        "stacks of gdb or faulthandler",
+        "py-spy dump --pid PID > rank-N.txt",
+    ),
+    (
+        re.compile(rb"NCCL version \d|\[rank\d+\]:|^ ?iteration +\d+/|it/s[,\]]|(?:slurmstepd|srun): ", re.MULTILINE),
+        "job-log",
+        "",
+    ),
 )
-"""What is known and not read: what it looks like, and what to give instead."""
+"""What no form reads: what it looks like, and what to give instead; nothing = a log without a line of any form."""
 
 
-@dataclass(frozen=True, slots=True)
 class LookedAt(JsonRecord):
     """What one file of the folder is."""
 
@@ -183,6 +196,8 @@ def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict
         return LookedAt(name, ", ".join(found) or kind, read=bool(found), note="; ".join(notes)), found
     for looks, what, instead in STRANGERS:
         if looks.search(head):
+            if not instead:
+                return LookedAt(name, what, read=True, note="nothing in it speaks against anybody"), {}
             note = f"this looks like {what}; not read; export it as {instead}"
             return LookedAt(name, "unknown", read=False, note=note), {}
     empty, binary = not head.strip(), b"\0" in head and not head.startswith(UTF_16)

@@ -17,6 +17,7 @@ from health.look.evidence import (
     Clue,
     Line,
     NextStep,
+    Seat,
     Seen,
     TextFile,
     TextForm,
@@ -81,6 +82,7 @@ _SECTION = re.compile(r"^(?:\[\w+\]:)?\s+(\w[\w ./-]*):\s*$")
 _RANK_TIME = re.compile(r"\bRank (\d+): ([\d.]+) ?ms")
 _WARNED = re.compile(r"STRAGGLER DETECTION WARNING: (Some \w+[^.]*)\. Affected[^:]*: ?(.*)")
 _AFFECTED = re.compile(r"rank=(\d+)(?:, ?node='?([\w.-]+)'?)?")
+_OF_RANKS = re.compile(r"performing \d+/(\d+) ranks")
 _SCORE = re.compile(r"Rank=(\d+) Node=(\S+) Score=([\d.]+)")
 _SAID = re.compile(
     r"[Ss]tragglers? (?:detected|ranks?)[^:\d]*: *\[?(\d+(?:, *\d+)*)\]?\s*$|Detected stragglers?: *\[?(\d+(?:, *\d+)*)"
@@ -93,7 +95,7 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
     """Yield clues by the warnings, scores and sections of a detector like NVRx."""
     sections: dict[str, dict[int, list[tuple[float, Line]]]] = defaultdict(lambda: defaultdict(list))
     scores: dict[int, tuple[float, str, Line]] = {}
-    section, quiet = "", False
+    section, quiet, ranks_of_job = "", False, 0
     for line in text.lines:
         quiet |= "No stragglers detected" in line.text
         if warned := _WARNED.search(line.text):
@@ -103,7 +105,11 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
             for rank, node in affected if len(affected) <= 4 else ():
                 says = f"the job's detector warns: {warned[1]}"
                 yield Clue("slow", sure, says, *where(line), node or None, int(rank))
+        elif match := _OF_RANKS.search(line.text):
+            ranks_of_job = int(match[1])
         elif match := _SCORE.search(line.text):
+            if ranks_of_job:
+                yield Seat(int(match[1]), ranks_of_job, match[2], None, None)
             score = float(match[3]), match[2], line
             scores[int(match[1])] = min(score, scores.get(int(match[1]), score), key=lambda score: score[0])
         elif match := _SAID.search(line.text):
@@ -199,7 +205,8 @@ FRAMEWORK_REPORTS = (
     ),
     TextForm(
         "straggler-report",
-        r"[Ss]traggler|STRAGGLER|Rank=\d+ Node=\S+ Score=|\bRank \d+: [\d.]+ ?ms|^(?:\[\w+\]:)?\s\s+\w[\w ./-]*:$",
+        r"[Ss]traggler|STRAGGLER|performing \d+/\d+ ranks|Rank=\d+ Node=\S+ Score="
+        r"|\bRank \d+: [\d.]+ ?ms|^(?:\[\w+\]:)?\s\s+\w[\w ./-]*:$",
         read_straggler_reports,
         sign=r"Straggler Report|[Ss]tragglers? [Dd]etect|STRAGGLER DETECTION|Rank=\d+ Node=\S+ Score=",
     ),

@@ -29,6 +29,7 @@ _STATUS = re.compile(
 )
 _ABSENT = re.compile(
     r"Ranks? (?P<barrier>\d+(?:, ?\d+)*) failed to pass monitoredBarrier"
+    r"|Rank 0 successfully reached monitoredBarrier, but .* from rank (?P<lost>\d+)"
     r"|\[(?P<desync>\d+(?:, ?\d+)*)\] (?:finished collective #\d+, but didn't join|never joined any)"
 )
 """What PyTorch itself says of ranks that did not come: TORCH_NCCL_DESYNC_DEBUG, and barriers of gloo."""
@@ -81,7 +82,7 @@ def read_watchdog(text: TextFile) -> Iterator[object]:
         if spoken:
             yield Seen(int(spoken[1]))
         if absent := _ABSENT.search(line.text):
-            ranks = [int(number) for number in re.findall(r"\d+", absent["barrier"] or absent["desync"])]
+            ranks = [int(number) for number in re.findall(r"\d+", absent[absent.lastgroup or 0])]
             sure: Certainty = "likely" if len(ranks) == 1 else "possible"
             for number in ranks if len(ranks) <= MOST_ABSENT else ():
                 yield Clue("not-launched", sure, "did not come, says PyTorch", *where(line), rank=number)
@@ -92,8 +93,9 @@ def read_watchdog(text: TextFile) -> Iterator[object]:
         group = ""
         if who is not None and {who["group"], who["name"]} & WORLD:
             group = "default_pg"
-        elif who is not None and (who["name"] or "PG GUID" in line.text):
-            # a bare number counts the groups of its own process: that of another rank may be another group
+        elif "PG GUID" in line.text and who is not None:
+            # a number alone counts the groups of its own process: of another rank it may be another group, and names
+            # such as that of all tensor-parallel groups are shared
             group = " ".join(dict.fromkeys(filter(None, (who["group"], who["name"]))))
         in_group = int(who["of_group"] if who is not None else rank[1])  # type: ignore[index]
         own = in_group if spoken is None else int(spoken[1])

@@ -47,7 +47,7 @@ _WARNINGS = line_rules(rf"""
     gpu-error likely: CUDA says {{words}}
         Cuda failure (?:\d+ )?'(?P<words>[^']*{BROKEN_GPU}[^']*)'
     network-port likely: {{port}}: {{words}}
-        NET/IB ?: ?(?P<port>\S+) Got async (?:fatal )?event ?: ?(?P<words>.*(?:{_PORT}).*)
+        NET/IB ?: ?(?P<port>\S+) Got async (?:\w+ )*event ?: ?(?P<words>.*(?:{_PORT}).*)
 """)
 _NETWORK = re.compile(r"Using network (\S+)|Assigned NET plugin (\S+) to comm")
 FEWEST_OTHERS = 2  # Nodes that must see the same of one before it is named

@@ -25,9 +25,10 @@ _HOST = re.compile(
     r"|^(?!kern|NVRM|nvidia|dmesg|[Ww]arn|[Ee]rr|[Ii]nfo|S?Xid)(?P<pdsh>[a-zA-Z][\w.-]*): (?=[\[<A-Z\d])"
 )
 """The node that a line of a kernel's log is of: syslog and pdsh name it, dmesg does not."""
+_PCI = r"(?:[0-9a-fA-F]{1,8}:)?[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2}(?:\.\d)?"
 _XID = re.compile(
-    r"(?P<name>S?Xid) \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<number>\d+)(?P<words>.*)"
-    r"|NVRM: GPU (?P<fallen>[0-9a-fA-F:.]+[0-9a-fA-F]):? .*fallen off the bus"
+    rf"(?P<name>S?Xid) \((?:PCI:)?(?P<pci>{_PCI})[^)]*\): (?P<number>\d+)(?P<words>.*)"
+    rf"|NVRM: GPU (?:at PCI:)?(?P<fallen>{_PCI}):? .*fallen off the bus"
 )
 
 
@@ -40,7 +41,7 @@ def pci_address(text: str) -> str:
 def read_kernel_log(text: TextFile) -> Iterator[object]:
     """Yield a clue for each GPU or switch with an error of each number that convicts."""
     lines = defaultdict[tuple[str | None, str, str], list[Line]](list)
-    words = dict[tuple[str | None, str, str], str]()  # of the last line: what the driver asks for may change
+    words = defaultdict[tuple[str | None, str, str], list[str]](list)
     for line in text.lines:
         if match := _XID.search(line.text):
             host = _HOST.match(line.text)
@@ -51,7 +52,7 @@ def read_kernel_log(text: TextFile) -> Iterator[object]:
                 f"{match['name'] or 'Xid'} {match['number'] or 79}",
             )
             lines[key].append(line)
-            words[key] = match["words"] or ""
+            words[key].append(match["words"] or "")
     passed_over = dict[str, None]()
     for (node, address, name), of_error in lines.items():
         of_switch, number = name.startswith("S"), int(name.split()[1])
@@ -146,7 +147,7 @@ def _diag_clues(failed: _Failures, passed: int, file: str, node: str | None) -> 
 
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)")
-_LOST = re.compile(r"Unable to determine the device handle for (?:GPU ?)?([0-9A-Fa-f:.]+).*?: (.*)")
+_LOST = re.compile(rf"Unable to determine the device handle for (?:GPU ?(?:\d+: *)?)?({_PCI})\b.*?: (.*)")
 _SETTING = re.compile(r"^(\s*)(.+?)\s*(?: : (.*))?$")
 _WIDTH = re.compile(r"/Link Width/(Max|Current): (\d+)x?$")
 _UNREADABLE = re.compile(r": .*(?:Unknown Error|GPU is lost|ERR!|requires reset)", re.IGNORECASE)
@@ -176,7 +177,7 @@ def read_smi(text: TextFile) -> Iterator[object]:
     for line in text.lines:
         if lost := _LOST.search(line.text):
             says = f"nvidia-smi: {lost[2].strip()[:80]}; {REMEDIES['reboot']}"
-            yield Clue("gpu-error", "certain", says, *where(line), text.node, gpu=pci_address(lost[1].rstrip(":.")))
+            yield Clue("gpu-error", "certain", says, *where(line), text.node, gpu=pci_address(lost[1]))
         elif gpu := _GPU.match(line.text):
             settings[pci_address(gpu[1])], path = [], []
             yield GpuName(text.node or text.name, pci_address(gpu[1]), len(settings) - 1)
@@ -198,7 +199,7 @@ def read_smi(text: TextFile) -> Iterator[object]:
             if clue := clue_by(_SMI, line, node=text.node, gpu=pci):
                 yield clue
             elif "/GPU Recovery Action: " in line.text:
-                asked = xid(154, line.text.partition(": ")[2])
+                asked = xid(154, [line.text.partition(": ")[2]])
                 if asked is not None and asked.sure is not None:
                     yield Clue(
                         "gpu-error",
@@ -217,29 +218,34 @@ def _narrow(settings: list[Line]) -> Line | None:
 
 
 _IB_NODE = re.compile(r'^Errors for (?:0x\w+ )?"([^"]+)"')
-_PM_PORT = re.compile(r'Port(?: Name)?\s*=?\s*"?([\w.-]+?)[/ ](?:HCA-\d+|mlx\w+|U\d+)|Node Name=\s*"?([\w.-]+)')
-_COUNT = re.compile(r"\[(\w+) == (\d+)|^\s*(\w+)\s*=\s*(0x[0-9a-fA-F]+|\d+)")
+_PM_PORT = re.compile(
+    r'(?:Port(?: Name)?\s*=?|dev=\d+)\s*"?([\w.-]+?)[/ ](?:HCA-\d+|mlx\w+|U\d+)|Node Name=\s*"?([\w.-]+)'
+)
+_OWN_PORT = re.compile(r"# Port (?:extended )?counters: Lid")  # of perfquery, which names no node
+_COUNT = re.compile(r"\[(\w+) == (\d+)|^\s*(\w+)\s*(?:=|:\.*)\s*(0x[0-9a-fA-F]+|\d+)")
 IB_LIMITS = {"linkdown": 5, "symbolerror": 10_000, "linkerrorrecovery": 50, "locallinkintegrity": 100}
 """Counts since they were cleared from which a port is suspected; congestion (XmitWait) is no fault of a port."""
 
 
 def read_ib_counters(text: TextFile) -> Iterator[object]:
-    """Yield ports of nodes whose links went down or erred often, by ibqueryerrors or ibdiagnet's pm file."""
-    port = ""
+    """Yield ports of nodes whose links went down or erred often, by ibqueryerrors, ibdiagnet or perfquery."""
+    port: str | None = None
     for line in text.lines:
         if head := _IB_NODE.search(line.text) or _PM_PORT.search(line.text):
             port = next(filter(None, head.groups()))
+        elif _OWN_PORT.search(line.text):
+            port = text.node or ""
         for name, count in (filter(None, counter) for counter in _COUNT.findall(line.text)):
             small = name.lower().replace("_", "")
             limit = next((limit for word, limit in IB_LIMITS.items() if word in small), None)
-            if not port or limit is None or int(count, 0) < limit:
+            if port is None or limit is None or int(count, 0) < limit:
                 continue
             says = f"{name} is {int(count, 0):,}"
             node, _, device = port.partition(" ")
             if re.search(r"switch|quantum|spine|leaf|mf0|sw-", port, re.IGNORECASE):
                 yield Note(f"{port}: {says}: a port of a switch; its other end is not said")
             else:
-                yield Clue("network-port", "possible", f"{device or 'a port'}: {says}", *where(line), node)
+                yield Clue("network-port", "possible", f"{device or 'a port'}: {says}", *where(line), node or None)
 
 
 THROTTLED = 0x8 | 0x40 | 0x80  # Bits of clock reasons: hardware slows down, by heat, by power brake
@@ -290,7 +296,8 @@ NODE_REPORTS = (
     TextForm("nvidia-smi-q", r"NVSMI LOG|Unable to determine the device handle for", read_smi, document=True),
     TextForm(
         "infiniband-counters",
-        r'Errors for (?:0x\w+ )?"|ibdiagnet|Port=\d+ .*GUID=|link_downed_counter|symbol_error_counter',
+        r'Errors for (?:0x\w+ )?"|ibdiagnet|Port=\d+ .*GUID=|link_downed_counter|symbol_error_counter'
+        r"|# Port (?:extended )?counters: Lid|Performance Monitor counter",
         read_ib_counters,
         document=True,
     ),

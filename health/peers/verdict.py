@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Literal
@@ -33,7 +33,6 @@ MOST_EVIDENCE = 3  # Most metrics that a flag names
 MOST_STRETCHES = 5  # Most machines that are listed for a metric
 
 
-@dataclass(frozen=True, slots=True)
 class Stretch(JsonRecord):
     """A machine that stood out for a while in one metric."""
 
@@ -69,7 +68,6 @@ class Stretch(JsonRecord):
     """Which part of the machine it is about, such as GPU 6; empty = all of it, the mean of its parts."""
 
 
-@dataclass(frozen=True, slots=True)
 class Examined(JsonRecord):
     """What was seen in one metric."""
 
@@ -96,7 +94,6 @@ class Examined(JsonRecord):
         return sorted({stretch.machine for stretch in self.stretches if stretch.doubt == doubt})
 
 
-@dataclass(frozen=True, slots=True)
 class PeersVerdict(JsonRecord):
     """What the comparison of a job's machines found: what ``arnold health peers --json`` prints."""
 

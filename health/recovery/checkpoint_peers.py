@@ -81,7 +81,6 @@ Rule = Literal["dp", "tp", "level", "pp"]
 """What a pair must not share, in the order in which the rules give way; tp where a TP group takes several machines."""
 
 
-@dataclass(frozen=True, slots=True)
 class CheckpointPeer(JobMachine):
     """A machine and the one that keeps its backup."""
 

@@ -24,7 +24,6 @@ from topology.flags import FAULTY, NodeFlag
 _Key = tuple[UnitFamily, int]
 
 
-@dataclass(frozen=True, slots=True)
 class Unit(JsonRecord):
     """A parallel group, as a candidate for eviction."""
 

@@ -24,7 +24,6 @@ UnitFamily = Literal["tp", "pp", "dp"]
 UNIT_FAMILIES: tuple[UnitFamily, ...] = ("tp", "pp", "dp")
 
 
-@dataclass(frozen=True, slots=True)
 class JobMachine(JsonRecord):
     """A machine of the job."""
 

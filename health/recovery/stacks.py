@@ -147,7 +147,6 @@ _REMEDY = "give the output of `py-spy dump --pid PID`, or of it with --json"
 MAX_DUMP_BYTES = 16 * 1024 * 1024  # Largest dump of one process; a large one has a few hundred kilobytes
 
 
-@dataclass(frozen=True, slots=True)
 class Dropped(JsonRecord):
     """A file that was left out under --lenient."""
 

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from math import ceil
+from math import ceil, comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ NOTICED = 1.03  # Factors and slowdowns below this are noise
 # A slow worker stands out from its peers by this many of their standard deviations (estimated from their median)
 SPREADS = 3.0
 DEVIATION = 1.4826  # Makes a median of deviations the standard deviation of a normal distribution
+CHANCE = 0.05  # That noise makes the slower of two slow in as many steps
 ON_END = 3  # Slow in so many last steps on end, after steps in which it was not: it broke, and stays slow
 
 
@@ -119,6 +120,11 @@ def _judged(own: Floats, plain: Floats, peers: Floats) -> WorkerSlowness | None:
     share = float((own >= NOTICED).mean())
     onset = _onset(own, peers)
     if onset is None and share <= 0.5:  # the median of an even number of steps may be one slow step's
+        return None
+    # one peer has no spread: then noise, by which either is the slower one, must not explain as many slow steps
+    slow, steps = int((np.minimum(own, plain) >= NOTICED).sum()), len(own)
+    by_chance = slow < steps and sum(comb(steps, k) for k in range(slow, steps + 1)) > CHANCE * 2**steps
+    if onset is None and len(peers) == 1 and by_chance:
         return None
     first = onset or 0
     factor, bound = float(np.median(own[first:])), float(np.median(plain[first:]))

@@ -34,7 +34,6 @@ class PerStep:
     by_stage: Floats  # float [pp, steps]
 
 
-@dataclass(frozen=True, slots=True)
 class TracedWorker(JsonRecord):
     """A worker: a data-parallel rank's tensor-parallel group in one pipeline stage."""
 
@@ -44,7 +43,6 @@ class TracedWorker(JsonRecord):
     """Its pipeline stage."""
 
 
-@dataclass(frozen=True, slots=True)
 class Share(JsonRecord):
     """What part of the loss some workers explain."""
 
@@ -62,7 +60,6 @@ class Share(JsonRecord):
     """Whether workers are those of m_w, ranked by min(S_dp, S_pp); else they were found by S_w itself."""
 
 
-@dataclass(frozen=True, slots=True)
 class SlowLink(JsonRecord):
     """A link between two stages of one data-parallel rank whose transfers take longer than those of the other ranks."""
 
@@ -76,7 +73,6 @@ class SlowLink(JsonRecord):
     """Where both ends ran; null = not known."""
 
 
-@dataclass(frozen=True, slots=True)
 class LinkShare(JsonRecord):
     """What part of the loss slow links explain."""
 
@@ -88,7 +84,6 @@ class LinkShare(JsonRecord):
     """(T - without) / (T - T_ideal); not clamped to 0..1."""
 
 
-@dataclass(frozen=True, slots=True)
 class TracedJob(JsonRecord):
     """Sizes of the traced job."""
 
@@ -104,8 +99,7 @@ class TracedJob(JsonRecord):
     """Numbers of the data-parallel ranks, in the order of the rows of worker_slowdown."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Analysis(TracedJob):
+class Analysis(TracedJob, eq=False):
     """Result of the what-if analysis of one trace.  A worker is a (data-parallel rank, pipeline stage)."""
 
     steps: tuple[int, ...]  # numbers of the sampled steps, as in the trace

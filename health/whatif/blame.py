@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -34,7 +34,6 @@ SOURCE = "what-if"
 ALL = 0.95  # A share from which on it is all
 
 
-@dataclass(frozen=True, slots=True)
 class SlowWorker(TracedWorker):
     """A worker with evidence against it."""
 

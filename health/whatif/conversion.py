@@ -31,7 +31,6 @@ LEAST = 0.0005  # Shares below this are printed as nothing
 CHANCE = 0.05  # Probability below which so many last places are no accident
 
 
-@dataclass(frozen=True, slots=True)
 class Latecomer(JsonRecord):
     """A rank that others wait for in collectives."""
 
@@ -45,7 +44,6 @@ class Latecomer(JsonRecord):
     """Share of the step for which the others waited for it."""
 
 
-@dataclass(frozen=True, slots=True)
 class Arrivals(JsonRecord):
     """Ranks that come last to collectives that all ranks of a group wait in."""
 
@@ -83,7 +81,6 @@ class Arrivals(JsonRecord):
         return min(1.0, tail * self.ranks)
 
 
-@dataclass(frozen=True, slots=True)
 class StepBreakdown(JsonRecord):
     """Where the mean step of one rank goes, in seconds."""
 
@@ -196,7 +193,6 @@ class Op:
     chunk: int = -1  # model chunk of the stage, -1 = has none
 
 
-@dataclass(frozen=True, slots=True)
 class Missing(JsonRecord):
     """A type of operation, or a property of one, that the source does not hold."""
 
@@ -208,8 +204,7 @@ class Missing(JsonRecord):
     """Which part of the analysis cannot be done, or means nothing, without it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversionStatement(JsonRecord):
+class ConversionStatement(JsonRecord, kw_only=True):
     """What a conversion says of itself; it travels inside the trace, so that the analysis heeds it."""
 
     source: str

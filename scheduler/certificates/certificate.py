@@ -7,7 +7,6 @@ the witness by which that can be recounted without a search.  ``arnold verify`` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Interval, Len
@@ -21,7 +20,6 @@ Number = Annotated[int, Interval(ge=1, le=2**31 - 1)]  # As large as any count o
 Slowest = Annotated[FiniteFloat, Ge(1)]  # A slowdown up to which nodes are used
 
 
-@dataclass(frozen=True, slots=True)
 class RefutedPair(JsonRecord):
     """No placement touches no more than so many domains in both families."""
 
@@ -35,8 +33,7 @@ class RefutedPair(JsonRecord):
     """Numbers by which it is recounted; null = the pair alone is enough, or only a solver can tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedPart(JsonRecord):
+class CertifiedPart(JsonRecord, kw_only=True):
     """One part of the question: nodes of some types of GPU, in one trunk, up to some slowdown."""
 
     gpu_types: tuple[str, ...]
@@ -59,8 +56,7 @@ class CertifiedPart(JsonRecord):
     """Pairs that cannot be had; each rules out all that are as small in both."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedGrid(JsonRecord):
+class CertifiedGrid(JsonRecord, kw_only=True):
     """Domains of a closer level, all of them or those inside one domain of a broader level, wherever there are such."""
 
     level: str
@@ -75,7 +71,6 @@ class CertifiedGrid(JsonRecord):
     """Pairs that cannot be had there, besides those that counting whole groups or the product of spreads rules out."""
 
 
-@dataclass(frozen=True, slots=True)
 class CloserClaim(JsonRecord):
     """What is claimed of a closer level."""
 
@@ -89,8 +84,7 @@ class CloserClaim(JsonRecord):
     """No placement as good in what comes before has less of alpha * dp + beta * pp there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloserClaims(JsonRecord):
+class CloserClaims(JsonRecord, kw_only=True):
     """What is claimed besides what decides: of placements on some nodes."""
 
     gpu_types: Annotated[tuple[str, ...], Len(1)]
@@ -107,8 +101,7 @@ class CloserClaims(JsonRecord):
     """What proves them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate(JsonRecord):
+class Certificate(JsonRecord, kw_only=True):
     """What proves an answer of `arnold place`, for `arnold verify`."""
 
     version: Literal[1]

@@ -28,7 +28,6 @@ from topology.cluster import Cluster, IntArray
 from topology.running_jobs import LiveJob
 
 
-@dataclass(frozen=True, slots=True)
 class GridsFile(JsonRecord):
     """A file of grids."""
 

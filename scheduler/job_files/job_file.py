@@ -51,12 +51,10 @@ SpeedFactor = Annotated[float, AsWritten(), Interval(gt=0.0, le=1e6)]
 class FiniteRecord(JsonRecord):
     """Part of a file that refuses NaN and infinities."""
 
-    __slots__ = ()
     __pydantic_config__: ClassVar = {**JsonRecord.__pydantic_config__, "allow_inf_nan": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstraintFile(FiniteRecord):
+class ConstraintFile(FiniteRecord, kw_only=True):
     """A hard constraint (``within``) or a soft one (``level`` and ``weight``)."""
 
     family: Family
@@ -111,8 +109,7 @@ GpuTypes = Annotated[Literal["any"] | Annotated[tuple[str, ...], Len(1)], Prepar
 DataSizes = Annotated[dict[str, Annotated[float, AsWritten(), Interval(gt=0.0, le=1e18)]], Len(0, 256)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TolerationFile(FiniteRecord):
+class TolerationFile(FiniteRecord, kw_only=True):
     """Taints that a job puts up with, as a pod's toleration says it."""
 
     key: str = ""
@@ -136,8 +133,7 @@ class TolerationFile(FiniteRecord):
         return Toleration(self.key, self.operator, self.value, self.effect)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodToleration(TolerationFile):
+class PodToleration(TolerationFile, kw_only=True):
     """Taints that a pod puts up with."""
 
     tolerationSeconds: Annotated[int, AsWritten()] | None = None  # noqa: N815  (its name in a pod)
@@ -212,8 +208,7 @@ def _refused_as(name: str) -> Iterator[None]:
         raise InvalidJob(error.message, where=name, fix=error.fix) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParallelismFile(FiniteRecord):
+class ParallelismFile(FiniteRecord, kw_only=True):
     """Degrees of parallelism: the job has tp * cp * pp * dp GPUs."""
 
     tp: Degree = 1
@@ -240,8 +235,7 @@ class ParallelismFile(FiniteRecord):
 LONGEST_HOURS = 100_000.0  # Of a job: eleven years, beyond it is a slip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDocument(FiniteRecord):
+class JobDocument(FiniteRecord, kw_only=True):
     """What a job file says; job.md of the docs explains each key."""
 
     parallelism: ParallelismFile

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from annotated_types import Len
@@ -19,8 +18,7 @@ MEASURED = ("dp_gain", "pp_gain", "dp_band", "pp_band", "published")  # What all
 Percent = Annotated[FiniteFloat, AsWritten()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFile(FiniteRecord):
+class RecordFile(FiniteRecord, kw_only=True):
     """One measurement of a characterisation file."""
 
     name: str
@@ -52,8 +50,7 @@ class RecordFile(FiniteRecord):
             raise ValueError("give model and parallelism, or neither; without them the measurement is of all jobs")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsDocument(FiniteRecord):
+class RecordsDocument(FiniteRecord, kw_only=True):
     """A characterisation file."""
 
     records: Annotated[tuple[RecordFile, ...], Len(1)]

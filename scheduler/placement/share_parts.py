@@ -228,11 +228,7 @@ class SharePart:
         return [edge.width(self.demand) * edge.lines[k] for edge in self.edges if k in edge.lines]
 
     def _cost(
-        self,
-        costs: Sequence[OptionCosts],
-        cases: Sequence[Case],
-        least: int,
-        highest: int = 0,
+        self, costs: Sequence[OptionCosts], cases: Sequence[Case], least: int, highest: int = 0
     ) -> cp_model.IntVar:
         """Add a cost that is at least that of the chosen case with the chosen option."""
         most = max(cost.of(self.demand.rows, self.demand.columns) for cost in costs)

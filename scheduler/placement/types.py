@@ -99,7 +99,6 @@ class GridProof:
     trunk: str = ""  # where nothing joins the trunks
 
 
-@dataclass(frozen=True, slots=True)
 class ParetoPoint(JsonRecord):
     """A corner of the trade between DP and PP spread; it does not depend on alpha."""
 
@@ -111,7 +110,6 @@ class ParetoPoint(JsonRecord):
     """No placement is at least as good in both and better in one."""
 
 
-@dataclass(frozen=True, slots=True)
 class PriceOption(JsonRecord):
     """One way to treat slow nodes, as weighed under ``avoid: price``."""
 

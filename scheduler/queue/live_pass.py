@@ -39,6 +39,17 @@ class LivePass:
 
     def next(self, waiting: Mapping[K, QueuedJob], cluster: ClusterState) -> Candidate[QueuedJob] | None:
         """Return what to ask next, of all that wait now; ``None`` = the pass is over."""
+        if waiting != self._waiting:  # of a thousand, asked about one after another, most are as they were
+            self._note(waiting)
+        self._dispatch.cluster = cluster
+        if self._passing is None:
+            self._passing = self._dispatch.candidates()
+        self.candidate = next(self._passing, None)
+        if self.candidate is not None:
+            self._asked.add(self.candidate.job.key)
+        return self.candidate
+
+    def _note(self, waiting: Mapping[K, QueuedJob]) -> None:
         for key in [key for key in self._waiting if key not in waiting]:
             self._dispatch.backlog.leave(self._waiting.pop(key))
         for key, job in waiting.items():
@@ -49,13 +60,6 @@ class LivePass:
                 self._dispatch.backlog.leave(before)
             self._waiting[key] = job
             self._dispatch.join(job)
-        self._dispatch.cluster = cluster
-        if self._passing is None:
-            self._passing = self._dispatch.candidates()
-        self.candidate = next(self._passing, None)
-        if self.candidate is not None:
-            self._asked.add(self.candidate.job.key)
-        return self.candidate
 
     def ask_again(self) -> None:
         """Give the job that was asked about last another turn in this pass: nothing came of the question."""

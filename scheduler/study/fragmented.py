@@ -55,8 +55,7 @@ def cases(count: int, seed: int) -> list[Fragmented]:
     return [Fragmented(seed, number) for number in range(count)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlgorithmLine(JsonRecord):
+class AlgorithmLine(JsonRecord, kw_only=True):
     """What one algorithm made of all clusters.  Null = of none of them."""
 
     algorithm: str
@@ -83,7 +82,6 @@ class AlgorithmLine(JsonRecord):
     """Median wall time of the algorithm alone, seconds."""
 
 
-@dataclass(frozen=True, slots=True)
 class ClusterResults(JsonRecord):
     """One cluster and all that was made of it."""
 
@@ -93,8 +91,7 @@ class ClusterResults(JsonRecord):
     """One for each algorithm."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FragmentedStudy(JsonRecord):
+class FragmentedStudy(JsonRecord, kw_only=True):
     """Fragmented clusters, all algorithms side by side."""
 
     seed: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Protocol
 
@@ -27,8 +27,7 @@ class Case(Protocol):
         """Make the cluster and the job: always the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResult(JsonRecord):
+class CaseResult(JsonRecord, kw_only=True):
     """What one algorithm made of one case.  Numbers of a placement are null when there is none."""
 
     algorithm: str

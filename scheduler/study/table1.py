@@ -57,8 +57,7 @@ def cases(*, unevenness: float = 0.0, seed: int = 0) -> list[Setting]:
     return [Setting(setting, alpha, unevenness, seed) for setting in PARALLELISM for alpha in ALPHAS]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table1Row(JsonRecord):
+class Table1Row(JsonRecord, kw_only=True):
     """One line of the paper's Table 1.  A ratio is null where one of its two has no placement."""
 
     setting: str
@@ -83,7 +82,6 @@ class Table1Row(JsonRecord):
         return next(result for result in self.results if result.algorithm == algorithm)
 
 
-@dataclass(frozen=True, slots=True)
 class RatioSummary(JsonRecord):
     """A ratio over the whole table; null where no line has it."""
 
@@ -96,8 +94,7 @@ class RatioSummary(JsonRecord):
 PUBLISHED = RatioSummary(largest=1.67, mean=1.2)  # Published ratio of the best baseline to Arnold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table1(JsonRecord):
+class Table1(JsonRecord, kw_only=True):
     """The paper's Table 1, computed."""
 
     unevenness: float

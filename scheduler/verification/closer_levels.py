@@ -23,13 +23,7 @@ from ground.records import JsonRecord
 from scheduler.certificates.certificate import Certificate, CloserClaims, RefutedPair
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, Spread, closer_levels, objective_terms, slowest_in_use
-from scheduler.verification.question import (
-    CountedGrid,
-    NodeChoice,
-    grid_and_room,
-    job_on,
-    sizes_on,
-)
+from scheduler.verification.question import CountedGrid, NodeChoice, grid_and_room, job_on, sizes_on
 from scheduler.verification.refutations import (
     CALL,
     Effort,
@@ -46,7 +40,6 @@ from topology.cluster import BoolArray, Cluster, IndexArray, IntArray, count_nod
 EVERY_ONE = Spread(1, 1)  # What every placement has at least
 
 
-@dataclass(frozen=True, slots=True)
 class CheckedClaim(JsonRecord):
     """A claim, and whether it was checked."""
 

@@ -56,7 +56,6 @@ Verdict = Literal["verified", "not verified", "cannot be told"]
 and is not enough."""
 
 
-@dataclass(frozen=True, slots=True)
 class CheckedPair(JsonRecord):
     """A refuted pair, recounted."""
 
@@ -81,8 +80,7 @@ class CheckedPair(JsonRecord):
         return f"({self.dp}, {self.pp}){where} {words} {self.by}: {self.sentence}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification(JsonRecord):
+class Verification(JsonRecord, kw_only=True):
     """What `arnold verify` prints."""
 
     job: str

@@ -52,7 +52,6 @@ PUBLISHED = (
 share = partial(label_of, kind="share")
 
 
-@dataclass(frozen=True, slots=True)
 class CacheRow(JsonRecord):
     """A way to use the cache."""
 
@@ -74,8 +73,7 @@ class CacheRow(JsonRecord):
     """Samples a second of which nine tenths of the draws load no more."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheAnswer(CapacityAnswer):
+class CacheAnswer(CapacityAnswer, kw_only=True):
     """The best split of a cache."""
 
     rows: tuple[CacheRow, ...]

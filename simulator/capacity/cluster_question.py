@@ -195,7 +195,6 @@ ALPHA: dict[Family, float] = {"dp": 1.0, "pp": 0.0}
 """The affinity with which the algorithm minimises the spread of one family alone."""
 
 
-@dataclass(frozen=True, slots=True)
 class LargestJob(JsonRecord):
     """The largest job whose groups touch few domains."""
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster, IntArray, Level
 
 
-@dataclass(frozen=True, slots=True)
 class SizedJob(JsonRecord):
     """A job of some size, now and on the empty cluster."""
 
@@ -55,7 +54,6 @@ class SizedJob(JsonRecord):
     """Objective now over that on the empty cluster: 1 = fragmentation costs nothing."""
 
 
-@dataclass(frozen=True, slots=True)
 class ShapeLeft(JsonRecord):
     """What is left for one shape."""
 
@@ -81,8 +79,7 @@ class ShapeLeft(JsonRecord):
         return next((job for job in self.largest if (job.family, job.spread) == (family, spread)), None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FragmentationAnswer(CapacityAnswer):
+class FragmentationAnswer(CapacityAnswer, kw_only=True):
     """What fragmentation costs, by job shape."""
 
     cluster: str

@@ -56,8 +56,7 @@ def family_of(model: object) -> str:
     return str(model).partition(" (")[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationsCell(JsonRecord):
+class GenerationsCell(JsonRecord, kw_only=True):
     """A queue policy at one load."""
 
     policy: str
@@ -76,8 +75,7 @@ class GenerationsCell(JsonRecord):
     """How often a job is stopped at the end of a round, on average."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationsKind(JsonRecord):
+class GenerationsKind(JsonRecord, kw_only=True):
     """A kind of job: which generation it should wait for."""
 
     kind: str
@@ -94,8 +92,7 @@ class GenerationsKind(JsonRecord):
     """Type of GPU -> share of the GPU time that it had there under gavel at the highest load; empty = not run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedGain(JsonRecord):
+class PublishedGain(JsonRecord, kw_only=True):
     """A number of a paper, beside ours."""
 
     name: str
@@ -106,8 +103,7 @@ class PublishedGain(JsonRecord):
     """The largest over loads; null = not run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GenerationsAnswer(CapacityAnswer):
+class GenerationsAnswer(CapacityAnswer, kw_only=True):
     """Queues on several generations of GPUs."""
 
     types: tuple[str, ...]

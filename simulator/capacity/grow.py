@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster
 
 
-@dataclass(frozen=True, slots=True)
 class DemandQuarter(JsonRecord):
     """The end of a quarter."""
 
@@ -62,7 +61,6 @@ class DemandQuarter(JsonRecord):
     """Domains beyond today's with which the objective is kept."""
 
 
-@dataclass(frozen=True, slots=True)
 class GrowthScenario(JsonRecord):
     """What becomes of the waits if demand grows as one scenario says."""
 
@@ -76,7 +74,6 @@ class GrowthScenario(JsonRecord):
     """Waits by quarter, today first."""
 
 
-@dataclass(frozen=True, slots=True)
 class GrownShape(JsonRecord):
     """One shape on one cluster."""
 
@@ -96,7 +93,6 @@ class GrownShape(JsonRecord):
     """Objective of that job, Eq. 2; null = nothing valid was found."""
 
 
-@dataclass(frozen=True, slots=True)
 class GrownCluster(JsonRecord):
     """One cluster."""
 
@@ -112,8 +108,7 @@ class GrownCluster(JsonRecord):
     """Results by shape of job."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GrowAnswer(CapacityAnswer):
+class GrowAnswer(CapacityAnswer, kw_only=True):
     """When to order more domains, and what they buy."""
 
     cluster: str

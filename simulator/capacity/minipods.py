@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 Percentiles = tuple[float, float, float]  # P10, P50, P90
 
 
-@dataclass(frozen=True, slots=True)
 class StudiedJob(JsonRecord):
     """A job that is placed on every cluster."""
 
@@ -64,7 +63,6 @@ class StudiedJob(JsonRecord):
     """DP affinity."""
 
 
-@dataclass(frozen=True, slots=True)
 class MinipodCell(JsonRecord):
     """One algorithm on clusters of one size of minipod under one oversubscription."""
 
@@ -96,7 +94,6 @@ class MinipodCell(JsonRecord):
     better."""
 
 
-@dataclass(frozen=True, slots=True)
 class CheapestRatio(JsonRecord):
     """The oversubscription that costs least for one size of minipod, placed by the first algorithm."""
 
@@ -108,8 +105,7 @@ class CheapestRatio(JsonRecord):
     """The oversubscription that would cost least if what comes were known: P10, P50, P90."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MinipodsAnswer(CapacityAnswer):
+class MinipodsAnswer(CapacityAnswer, kw_only=True):
     """Minipod size and oversubscription against throughput."""
 
     nodes: AtLeastOne

@@ -48,7 +48,6 @@ USUAL = {
 """Option -> what holds where neither it, nor a trace, nor a power file says it; its bounds; where that is from."""
 
 
-@dataclass(frozen=True, slots=True)
 class PowerRow(JsonRecord):
     """The power of the site, or of one domain, under one remedy or event; inputs at their medians."""
 
@@ -62,7 +61,6 @@ class PowerRow(JsonRecord):
     """Mean power in addition: what the remedy costs in energy, negative where less is drawn."""
 
 
-@dataclass(frozen=True, slots=True)
 class PowerSpread(JsonRecord):
     """The largest job, placed to lie in fewer or more power domains."""
 
@@ -82,8 +80,7 @@ class PowerSpread(JsonRecord):
     """On the front: no other placement has both a smaller swing and a smaller objective."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PowerAnswer(CapacityAnswer):
+class PowerAnswer(CapacityAnswer, kw_only=True):
     """How power swings, and what smooths it."""
 
     cluster: str

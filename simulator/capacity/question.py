@@ -27,7 +27,6 @@ from scheduler.queue.run_times import student_quantile
 from simulator.sheet import Sheet, TextTable, text_table
 
 
-@dataclass(frozen=True, slots=True)
 class AnswerFigure(JsonRecord):
     """The answer as the largest figure of its page: what the sentence says, in a few letters."""
 
@@ -41,8 +40,7 @@ class AnswerFigure(JsonRecord):
     """Whether the first of the ranges is of this number."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CapacityAnswer(JsonRecord):
+class CapacityAnswer(JsonRecord, kw_only=True):
     """What every answer has."""
 
     question: str = ""
@@ -141,7 +139,6 @@ Percentiles = tuple[FloatOrInfinity, FloatOrInfinity, FloatOrInfinity]
 """P10, P50, P90, of fewer than ten values the least, the middle and the most; null = no number."""
 
 
-@dataclass(frozen=True, slots=True)
 class Swing(JsonRecord):
     """What one input alone does to an answer, with the others at their medians."""
 
@@ -166,7 +163,6 @@ class Swing(JsonRecord):
         return 0.0 if self.at_low == self.at_high else abs(self.at_high - self.at_low)
 
 
-@dataclass(frozen=True, slots=True)
 class AnswerRange(JsonRecord):
     """A number of an answer over its uncertain inputs."""
 

@@ -65,7 +65,6 @@ Hours = Annotated[float, Interval(gt=0, le=720)]
 Runs = tuple[tuple[int, float], ...]  # Workload and load of each
 
 
-@dataclass(frozen=True, slots=True)
 class ReserveSample(JsonRecord):
     """One sample, of what was until then."""
 
@@ -79,7 +78,6 @@ class ReserveSample(JsonRecord):
     """Jobs in the queue."""
 
 
-@dataclass(frozen=True, slots=True)
 class ReservePolicy(JsonRecord):
     """What a policy makes of the large job."""
 
@@ -123,7 +121,6 @@ class ReservePolicy(JsonRecord):
         return inf if self.starts_hours is None else self.starts_hours
 
 
-@dataclass(frozen=True, slots=True)
 class ReserveCase(JsonRecord):
     """A policy under some conditions: P10, P50, P90 over the workloads, of fewer than ten the least, the middle and the
     most; null = not while others are submitted.
@@ -187,7 +184,6 @@ def case_of_runs(
     )
 
 
-@dataclass(frozen=True, slots=True)
 class Migration(JsonRecord):
     """What moving running jobs out of the zone at the arrival comes to, by workload."""
 
@@ -197,8 +193,7 @@ class Migration(JsonRecord):
     """Nodes outside it that no job holds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReserveAnswer(CapacityAnswer):
+class ReserveAnswer(CapacityAnswer, kw_only=True):
     """When a large job would fit, and what reserving for it costs the others."""
 
     cluster_nodes: AtLeastOne

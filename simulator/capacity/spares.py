@@ -65,7 +65,6 @@ else:
     Cluster = Any
 
 
-@dataclass(frozen=True, slots=True)
 class SparesRow(JsonRecord):
     """What a number of spares is worth: with every input at its median, but for the ends of ranges."""
 
@@ -96,7 +95,6 @@ class SparesRow(JsonRecord):
     """P90 of the cost over the draws; null = without end."""
 
 
-@dataclass(frozen=True, slots=True)
 class FailureDomain(JsonRecord):
     """A kind of domain whose nodes fail at once, with every input at its median."""
 
@@ -114,7 +112,6 @@ class FailureDomain(JsonRecord):
     """Share of time that the job waits because of them, with the spares of the answer."""
 
 
-@dataclass(frozen=True, slots=True)
 class SourcedSpares(JsonRecord):
     """What one published rate asks for, the other inputs at their medians."""
 
@@ -126,8 +123,7 @@ class SourcedSpares(JsonRecord):
     """The number with the least cost."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SparesAnswer(CapacityAnswer):
+class SparesAnswer(CapacityAnswer, kw_only=True):
     """The number of spares with which useful GPU-hours cost least; numbers without a range have every input at its
     median.
     """

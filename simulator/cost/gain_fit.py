@@ -37,7 +37,6 @@ class MeasuredRun:
     seconds: FloatArray  # shape [steps], each above 0
 
 
-@dataclass(frozen=True, slots=True)
 class GainEstimate(JsonRecord):
     """A number and how sure it is."""
 
@@ -54,7 +53,6 @@ class GainEstimate(JsonRecord):
         return None if self.low is None or self.high is None else (round(self.low, 4), round(self.high, 4))
 
 
-@dataclass(frozen=True, slots=True)
 class MeasuredPlacement(JsonRecord):
     """What was measured on the placements of one pair of spreads."""
 

@@ -26,7 +26,6 @@ from health.recovery.restarts import RestartKind, restart_seconds
 HIGHEST = 1_000.0  # Failures per 1,000 node-days beyond which a number is no rate: a node that fails every day
 
 
-@dataclass(frozen=True, slots=True)
 class FailureRate(JsonRecord):
     """How often one node fails."""
 

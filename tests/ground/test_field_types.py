@@ -95,7 +95,6 @@ def test_values_within_bounds() -> None:
     check_bounds(Sized(limit=None, ratios=(1.0, 10.0), free=inf))
 
 
-@dataclass(frozen=True)
 class Documented(JsonRecord):
     """A dataclass with documented fields."""
 
@@ -107,8 +106,7 @@ class Documented(JsonRecord):
     """What it is called."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inheriting(Documented):
+class Inheriting(Documented, kw_only=True):
     """A dataclass with a field of its own, and another docstring for one it inherits."""
 
     name: str = "y"

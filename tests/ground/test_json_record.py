@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf, nan
 
@@ -15,8 +14,7 @@ from pydantic import ValidationError
 from ground.records import FloatOrInfinity, JsonRecord, json_data, json_schema, read_json, record_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading(JsonRecord):
+class Reading(JsonRecord, kw_only=True):
     """A measured value."""
 
     node: str
@@ -27,7 +25,6 @@ class Reading(JsonRecord):
     """When it began."""
 
 
-@dataclass(frozen=True, slots=True)
 class Readings(JsonRecord):
     """Measured values of a day."""
 
@@ -84,8 +81,7 @@ def test_a_number_that_is_none_stays_one() -> None:
     assert json_data(Reading, Reading(node="n", slowdown=nan))["slowdown"] is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured(JsonRecord):
+class Measured(JsonRecord, kw_only=True):
     """What is printed of a measurement."""
 
     name: str

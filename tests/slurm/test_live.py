@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm.live import COLUMNS, jobs_in
+from slurm.live import COLUMNS, SlurmJob, rows_in
 from slurm.request import GridRequest, asked_in
 
 SEPARATOR = "|0123456789abcdef|"
@@ -17,6 +17,11 @@ ROW = {
 }  # fmt: skip
 
 
+def jobs_in(text: str) -> list[SlurmJob]:
+    """The jobs of what was printed."""
+    return [SlurmJob.of(row) for row in rows_in(text, SEPARATOR, COLUMNS)]
+
+
 def printed(*rows: dict[str, str]) -> str:
     """What squeue prints of some jobs."""
     return "".join("".join(SEPARATOR + row[column] for column in COLUMNS) + "\n" for row in rows)
@@ -24,17 +29,17 @@ def printed(*rows: dict[str, str]) -> str:
 
 def test_a_row_as_a_real_squeue_prints_it() -> None:
     """As 22.05 did: what stands for nothing is empty, a day is 86,400 s."""
-    (job,) = jobs_in(printed(ROW), SEPARATOR)
+    (job,) = jobs_in(printed(ROW))
     assert (job.number, job.features, job.reservation, job.account, job.ends) == ("7", "", "", "", None)
     assert (job.seconds, job.count, job.priority, job.begin) == (86_400.0, 2, 4294901759, 1795958518.0)
-    assert jobs_in("", SEPARATOR) == ()
+    assert jobs_in("") == []
 
 
 @given(st.text(), st.text())
 def test_no_name_and_no_comment_makes_a_job_or_a_field_of_another(name: str, comment: str) -> None:
     """Whatever users write, newlines and forged rows too, as long as they cannot know the separator."""
     forged = f"{comment}\n{printed(ROW | {'number': '8'}).replace(SEPARATOR, '|')}"
-    jobs = jobs_in(printed(ROW | {"name": name, "comment": forged}, ROW | {"number": "9"}), SEPARATOR)
+    jobs = jobs_in(printed(ROW | {"name": name, "comment": forged}, ROW | {"number": "9"}))
     assert [(job.number, job.owner) for job in jobs] == [("7", "ann"), ("9", "ann")]
     assert jobs[0].name == name
     assert jobs[0].comment == forged

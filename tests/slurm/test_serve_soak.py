@@ -28,10 +28,13 @@ pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 KILLS = int(os.environ.get("ARNOLD_KILLS", "5"))
 JOBS, OTHERS, LOSSES = -(-KILLS * 5 // 6), -(-KILLS * 10 // 3), KILLS // 3
 NODES = tuple(f"n{i:02}" for i in range(1, 17))
-TOPOLOGY = (
-    "".join(f"SwitchName=mp{i} Nodes=n[{4 * i + 1:02}-{4 * i + 4:02}]\n" for i in range(4))
-    + "SwitchName=top Switches=mp[0-3]\n"
-)
+POD = [f"n[{4 * i + 1:02}-{4 * i + 4:02}]" for i in range(4)]
+TOPOLOGIES = {
+    "tree": "".join(f"SwitchName=mp{i} Nodes={nodes}\n" for i, nodes in enumerate(POD))
+    + "SwitchName=top Switches=mp[0-3]\n",
+    "blocks": "".join(f"BlockName=b{i} Nodes={nodes}\n" for i, nodes in enumerate(POD)) + "BlockSizes=4\n",
+}
+SEGMENTS_SINCE = (24, 5)
 RANKS = 8  # of a job of ours: four nodes of two GPUs
 PATIENCE = 30.0  # seconds for a daemon to come to a step; else it is ended, and that kill is made later
 LONGEST = 240.0 + 20.0 * KILLS  # seconds for all; bounds a failure
@@ -45,12 +48,16 @@ sleep 1
 """
 
 
-@pytest.fixture
-def slurm(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
-    """Sixteen nodes of two GPUs in four minipods; ended jobs are remembered."""
+@pytest.fixture(params=[*TOPOLOGIES])
+def slurm(
+    install: Install, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[RealSlurm]:
+    """Sixteen nodes of two GPUs in four minipods, or in four blocks; ended jobs are remembered."""
+    if request.param == "blocks" and install.numbers < SEGMENTS_SINCE:
+        pytest.skip("it has no segments")
     shared, folder = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("slurm")
     conf = "JobSubmitPlugins=lua\nMinJobAge=7200\n"
-    with real_slurm(install, folder, NODES, TOPOLOGY, gpus=2, shared=shared, conf=conf) as started:
+    with real_slurm(install, folder, NODES, TOPOLOGIES[request.param], gpus=2, shared=shared, conf=conf) as started:
         yield started
 
 
@@ -61,6 +68,7 @@ class Soak:
     slurm: RealSlurm
     folder: Path
     rng: random.Random
+    blocks: bool
     ours: list[str] = field(default_factory=list)
     others: dict[str, str] = field(default_factory=dict)  # number -> comment
     lost: list[str] = field(default_factory=list)
@@ -72,7 +80,9 @@ class Soak:
             script = self.folder / "ours.sh"
             script.write_text(OURS)
             output = f"--output={self.folder}/%j.out"
-            self.ours.append(self._sbatch("-N4", "--comment=arnold: tp=2,dp=2,pp=2", output, script))
+            # before 25.11 the plug-in cannot say it
+            segment = ["--segment=1"] if self.blocks else []
+            self.ours.append(self._sbatch("-N4", "--comment=arnold: tp=2,dp=2,pp=2", output, *segment, script))
         while len(self.others) < OTHERS and len(self.others) < OTHERS * (share + 1 / JOBS):
             comment, words = f"of others {len(self.others)}", self.rng.choice(([], ["--begin=now+3"], ["-N2"]))
             number = self._sbatch(
@@ -103,11 +113,12 @@ class Soak:
         return self.slurm.run("sbatch", "--parsable", *words).strip()
 
 
-def test_killed_over_and_over_it_loses_no_job(slurm: RealSlurm, tmp_path: Path) -> None:
+def test_killed_over_and_over_it_loses_no_job(slurm: RealSlurm, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Killed at each of five steps in turn, with nodes lost: every job of ours completes, no rank is there twice in any
     of its runs, and jobs of others keep what they asked for and complete.
     """
-    soak, kills, end = Soak(slurm, tmp_path, random.Random(1)), Counter[str](), monotonic() + LONGEST
+    soak = Soak(slurm, tmp_path, random.Random(1), blocks="blocks" in request.node.name)
+    kills, end = Counter[str](), monotonic() + LONGEST
     steps = [*islice(cycle(STEPS), KILLS)]
     while steps:
         assert monotonic() < end, (steps, kills)
@@ -147,5 +158,5 @@ def test_killed_over_and_over_it_loses_no_job(slurm: RealSlurm, tmp_path: Path) 
             ranks = [line.split()[0] for line in run.splitlines() if line[:1].isdigit()]
             assert len({*ranks}) == len(ranks), (number, run)
         assert sorted(int(line.split()[0]) for line in last.splitlines() if line != "end") == [*range(RANKS)]
-        planned += " ReqNodeList=n" in shown[number]
+        planned += "; DP spread" in shown[number]
     assert planned >= len(soak.ours) / 2  # the others began by themselves, as they may

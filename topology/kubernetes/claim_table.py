@@ -15,8 +15,7 @@ from topology.kubernetes.pods import Pod, PodSpec
 
 ALLOCATION_KINDS = (claims.ResourceSlice, claims.ResourceClaim, claims.ResourceClaimTemplate, claims.DeviceClass)
 
-Reference = tuple[type[AllocationObject], str, str]
-"""Kind, namespace and name of an object."""
+Reference = tuple[type[AllocationObject], str, str]  # Kind, namespace and name of an object
 
 
 class ClaimTable:

@@ -24,10 +24,7 @@ from topology.cluster import DEFAULT_GPUS, Node
 from topology.readers.cluster_csv import read_table
 from topology.readers.reading import PlacedNode, Reading, place_nodes
 
-SHAPES = (
-    ("sn", "gpu", "model", "cpu_milli"),
-    ("node_name", "gpu_capacity_num", "gpu_model", "cpu_num"),
-)
+SHAPES = (("sn", "gpu", "model", "cpu_milli"), ("node_name", "gpu_capacity_num", "gpu_model", "cpu_num"))
 """Columns of a list: the node, how many GPUs it has, their type, and one more to tell it by."""
 
 _COUNT = re.compile(r"[0-9]{1,6}(?:\.0*)?")

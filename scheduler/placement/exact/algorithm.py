@@ -152,10 +152,7 @@ class ThresholdStrategy(ABC):
             complete=all(search.complete for search in searched.searches),
             prices=prices,
             solve_seconds=solved_at - begun_at,
-            statistics={
-                "afterwards_seconds": stopwatch() - solved_at,
-                "domains": float(len(chosen.reduction.domains)),
-            },
+            statistics={"afterwards_seconds": stopwatch() - solved_at, "domains": float(len(chosen.reduction.domains))},
         )
         return self.with_pairs(proposal, claims, [search for search in searched.searches if search is not claims])
 

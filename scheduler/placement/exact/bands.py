@@ -497,8 +497,7 @@ class SplitSwaps:
 # row that counts like a split row.  With R - b = 1 no row can be both: parts then hold whole rows of a domain.
 
 
-HeldCells = Sequence[tuple[int, int]]
-"""Domains, and the cells of each."""
+HeldCells = Sequence[tuple[int, int]]  # Domains, and the cells of each
 
 
 @dataclass(frozen=True, slots=True)

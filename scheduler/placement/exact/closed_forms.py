@@ -209,8 +209,7 @@ def _saving(size: int, width: int) -> float:
 # exact.md).
 
 
-Part = tuple[int, int]
-"""Cells, and the domain that they lie on."""
+Part = tuple[int, int]  # Cells, and the domain that they lie on
 
 
 def chained_rows(problem: GridProblem) -> IntArray:
@@ -278,8 +277,7 @@ def rows_on_two(problem: GridProblem, nodes: int = NODES) -> IntArray | None:
     return cells
 
 
-Counts = tuple[int, ...]
-"""Items of each size that are left."""
+Counts = tuple[int, ...]  # Items of each size that are left
 
 
 class OutOfNodes(Exception):

@@ -27,6 +27,7 @@ from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LINES, LevelBounds, LineTouches, weights_of
+from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
@@ -588,6 +589,8 @@ class TwoLevelBands:
 
 _TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
+_COUNTS = 6_000  # Lines times racks up to which they are counted: to make such a model takes tenths of a second
+_COUNT_SHARE = 0.8  # Part of the time limit that this may take for one pair of the level above
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
@@ -657,6 +660,8 @@ class CloserSearch:
         self.lattices: list[tuple[str, Lattice]] = []
         # of grids on the racks of regions, with what lines touch at least: by S the most R refuted
         self._refuted: dict[tuple[GridProblem, Pair], list[int]] = {}
+        # levels above the one that is searched and the one before it, with the largest pairs that each may have
+        self._held: list[tuple[Level, list[Pair]]] = []
 
     def search(self) -> None:
         """Search each closer level in turn, as long as those before are settled."""
@@ -686,6 +691,7 @@ class CloserSearch:
                 goals.raise_bound(number, min(bounds, default=-inf))
                 reached = goals.best.costs[number] + TOLERANCE
                 nodes = [region for region, bound in zip(nodes, bounds, strict=True) if bound <= reached]
+            self._held.append((above, pairs))
             before, above = number, cluster.level(name)
 
     def _allowed(self, name: str, number: int) -> list[Pair]:
@@ -856,6 +862,8 @@ class CloserSearch:
             self._share_lines(wanted, region, lattice, max(pair), transposed=transposed)
         if lattice.open():
             self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
+        if lattice.open():
+            self._count_lines(wanted, region, lattice, pair, transposed=transposed)
         return lattice.bound()
 
     def _alone(self, wanted: Wanted, region: Region, pair: Pair, *, transposed: bool) -> Lattice:
@@ -915,6 +923,55 @@ class CloserSearch:
                     used = [region.pods[pod].racks for pod, _ in parts]
                     self._offer(wanted.closer, cells.T if transposed else cells, used)
                     lattice.most = wanted.most
+
+    def _count_lines(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
+        """Refute and build pairs whose cross lines may touch as many racks as they have cells."""
+        closer, grid = wanted.closer, lattice.problem
+        held = [*self._held, (wanted.above, [above])]
+        nodes = region.nodes[np.unique(closer.level.domain_of[region.nodes], return_index=True)[1]]
+        nodes = nodes[closer.room[closer.level.domain_of[nodes]] > 0]
+        paths = np.stack([level.domain_of[nodes] for level in (*(level for level, _ in held), closer.level)])
+        room = closer.room[paths[-1]]
+        broader = list(product(*(pairs for _, pairs in held)))
+        end = min(wanted.end, clock() + _COUNT_SHARE * self._limits.seconds)
+        # what was asked and answered with no
+        refuted: set[tuple[Pair, tuple[Pair, ...]]] = set()
+        # each effort with two seeds: on models of this kind their times differ by a factor of ten
+        efforts = ((EFFORT * 2**doubled, self._limits.seed + more) for doubled in range(20) for more in range(2))
+        for effort, seed in efforts:
+            tried: set[Pair] = set()
+            while clock() < end:
+                # the lines are columns where a row may touch as many racks as it has cells, else rows
+                waiting = [
+                    (pair, pair[1] < grid.columns)
+                    for pair in lattice.open()
+                    if pair not in tried and (pair[1] >= grid.columns or pair[0] >= grid.rows)
+                ]
+                if not waiting:
+                    break
+                target, by_rows = waiting[0]
+                tried.add(target)
+                shape = (grid.columns, grid.rows) if by_rows else (grid.rows, grid.columns)
+                if shape[1] * len(room) > _COUNTS:
+                    continue
+                for pairs in broader:
+                    if (target, pairs) in refuted:
+                        continue
+                    turned = [pair[::-1] if transposed != by_rows else pair for pair in pairs]
+                    touches, cross = zip(*turned, target[::-1] if by_rows else target, strict=True)
+                    counts = LineCounts(*shape, paths, room, touches, cross)
+                    answer, places = counts.lay(Slice(effort, end - clock(), seed, linearization=2))
+                    if answer == "no":
+                        refuted.add((target, pairs))
+                    if places is not None:
+                        cells = places.T if transposed != by_rows else places
+                        self._offer(closer, cells, [pod.racks for pod in region.pods])
+                        lattice.most = wanted.most
+                        break
+                if all((target, pairs) in refuted for pairs in broader):
+                    lattice.refute(target, "line counts", "")
+            if not tried or clock() >= end:
+                return
 
     def _lay_bands(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
         """Build pairs by bands in two levels, the roomiest of the cheaper half of the open ones first."""

@@ -24,13 +24,7 @@ from scheduler.placement.exact.bounds import (
     regrets_refute,
     whole_columns,
 )
-from scheduler.placement.exact.closed_forms import (
-    OutOfNodes,
-    cut_outs,
-    filled,
-    fills_without_affinity,
-    rows_on_two,
-)
+from scheduler.placement.exact.closed_forms import OutOfNodes, cut_outs, filled, fills_without_affinity, rows_on_two
 from scheduler.placement.exact.components import pack_components, pack_quick_components
 from scheduler.placement.exact.flows import (
     COLUMNS,
@@ -59,8 +53,7 @@ _BEYOND_CELLS = 24
 _FULL = 0.97
 # Rounds of flows, with more programs in each, and draws of peeled bands in one: of sixty seeds the first twenty found
 # all there was
-_ROUNDS = 16
-"""A method, applied to all open pairs of a search."""
+_ROUNDS = 16  # A method, applied to all open pairs of a search
 
 Attempt = Callable[[GridView, Pair], IntArray | None]
 """A construction on a view of the problem, for a pair as the view sees it: the domain of each cell, or nothing."""

@@ -158,17 +158,12 @@ def search_shared_stages(
     lattices = {inside.level.name: search.lattice}
     # what S and R are at least at each level
     floors = {
-        level.name: (
-            _connected_spread(reduction, "dp", level.name),
-            _connected_spread(reduction, "pp", level.name),
-        )
+        level.name: (_connected_spread(reduction, "dp", level.name), _connected_spread(reduction, "pp", level.name))
         for level in reduction.cluster.levels
     }
     bounds = SharedStageBounds(reduction, LevelBounds(inside, limits, params, lattices, floors, end=until))
     starts = chain(
-        _from_grid(reduction, search, inside, cells),
-        quick_starts(reduction, limits, params),
-        tight_fills(reduction),
+        _from_grid(reduction, search, inside, cells), quick_starts(reduction, limits, params), tight_fills(reduction)
     )
     placements = [start for nodes in starts if (start := weighed(reduction.cluster, reduction.job, nodes))]
     best = min(placements) if placements else _first(reduction, limits, until)

@@ -374,18 +374,18 @@ def realise(
         shape [domains], prices of a cell in each at which no row that the search knows is as cheap as the average row
         has to be, ``None`` when fractions of rows could be had.
     """
-    covers = _covers(serves, pp, NODES)  # with more a skeleton is realised with some of them
-    if not len(covers):
+    sets = covers(serves, pp, NODES)  # with more a skeleton is realised with some of them
+    if not len(sets):
         # no row at all, so any prices will do
         return None, np.zeros(serves.shape[0], dtype=np.int32)
-    chosen, price = _column_generation(problem, serves, covers, pp, clock() + limit.wall)
+    chosen, price = _column_generation(problem, serves, sets, pp, clock() + limit.wall)
     if chosen is None:
         dearest = max(float(price.max()), _EPS)
         return None, np.floor(_PRICE_UNIT * price / dearest).astype(np.int32)
     return _round(problem, serves, chosen, limit), None
 
 
-def _covers(serves: BoolArray, pp: int, most: int) -> BoolArray:
+def covers(serves: BoolArray, pp: int, most: int) -> BoolArray:
     """Return sets of at most ``pp`` domains that serve all columns, shape [covers, domains], up to so many.
 
     Branches on the uncovered column with the fewest domains; sets smaller than ``pp`` are filled up later, by price.

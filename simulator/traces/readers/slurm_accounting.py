@@ -292,13 +292,18 @@ def read_sacct(path: str, bad_rows: TraceRows) -> Iterator[tuple[str, SlurmRun]]
     :raises InvalidInput: it is none.
     :raises TraceFormatError: it is damaged.
     """
-    reader = Sacct()
     with open_stream(path) as source:
-        if reader.likeness(source.head) < 1.0:
-            fix = "give what `sacct --parsable2` prints (arnold formats jobs)"
-            raise InvalidInput("is no table of sacct", where=source.name, fix=fix)
-        for line, run in reader.runs(source, bad_rows):
-            yield source.at(line), run
+        yield from sacct_runs(source, bad_rows)
+
+
+def sacct_runs(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[str, SlurmRun]]:
+    """Yield the same of an open file."""
+    reader = Sacct()
+    if reader.likeness(source.head) < 1.0:
+        fix = "give what `sacct --parsable2` prints (arnold formats jobs)"
+        raise InvalidInput("is no table of sacct", where=source.name, fix=fix)
+    for line, run in reader.runs(source, bad_rows):
+        yield source.at(line), run
 
 
 def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mapping[str, str]]]:

@@ -199,20 +199,8 @@ def test_nodes_of_four(arnold: Arnold, tmp_path: Path) -> None:
     assert still["shapes"][0]["most_nodes"] == 18
     more = json.loads(arnold("capacity", "grow", "--cluster", path, "--shape", "4x3", "--days", 0.1, "--json").out)
     assert [row["nodes"] for row in more["rows"]] == [18, 27, 36]
-    options = [
-        "--grid",
-        "4x3x3",
-        "--notice-hours",
-        "1",
-        "--after-hours",
-        "1",
-        "--longest-hours",
-        "1",
-        "--workloads",
-        "1",
-        "--json",
-    ]
-    zone = arnold("capacity", "reserve", "--cluster", path, *options)
+    options = ("--notice-hours", 1, "--after-hours", 1, "--workloads", 1, "--policy", "fifo-backfill", "--json")
+    zone = arnold("capacity", "reserve", "--cluster", path, "--grid", "4x3x3", *options)
     assert json.loads(zone.out)["zone"] == 9
 
 

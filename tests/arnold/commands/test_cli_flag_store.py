@@ -480,3 +480,27 @@ def test_lemons_of_the_accounting(arnold: Arnold, tmp_path: Path) -> None:
     assert arnold("flags", "record", "--store", tmp_path / "flags.db", out).code == 0
     file.write_text(head + "\n")
     assert arnold("flags", "lemons", file).code == 2
+
+
+def test_lemons_of_gangs_that_stood_still(arnold: Arnold, tmp_path: Path) -> None:
+    """Six gangs of six programs were held up by n1, of 40 nodes, and one by n2; a list without nodes is refused."""
+    steps = [{"at": "2026-11-01T00:00:00Z", "did": "StoodStill", "why": "rank 3 waits"}]
+    incidents = [
+        {"gang": f"{name}-7", "since": f"2026-11-{day:02}T00:00:00Z", "nodes": [node], "ranks": [3], "steps": steps}
+        for day, (name, node) in enumerate([*((name, "n1") for name in "abcdef"), ("a", "n2")], 1)
+    ]
+    history = {
+        "apiVersion": "arnold.dev/v1alpha1",
+        "kind": "GangHistory",
+        "metadata": {"name": "arnold", "namespace": "team"},
+        "spec": {"incidents": incidents},
+    }
+    capacity = {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}}
+    nodes = [{"kind": "Node", "metadata": {"name": f"n{k}"}, "status": capacity} for k in range(40)]
+    file = tmp_path / "gangs.json"
+    file.write_text(json.dumps({"kind": "List", "items": [history, *nodes]}))
+    document = arnold("flags", "lemons", file, "--json").json
+    assert (document["runs"], document["nodes"]) == (7, 40)
+    assert [(lemon["node"], lemon["failed"], lemon["programs"]) for lemon in document["lemons"]] == [("n1", 6, 6)]
+    file.write_text(json.dumps({"kind": "List", "items": [history]}))
+    assert arnold("flags", "lemons", file).code == 2

@@ -85,7 +85,7 @@ def test_other_answers_are_as_short(
     assert arnold("place", *files, "--output", "large.json").code == 0
     if command == "defragment":
         Path("job.yaml").write_text("name: new\nparallelism: {tp: 8, dp: 2, pp: 2}\n")
-    cluster, job, limit = files[:2], files[2:4], ("--time-limit", "0.5")  # which moves of jobs use up
+    cluster, job, limit = files[:2], files[2:4], ("--time-limit", "0.1")  # which moves of jobs use up
     asked = (command, *cluster, *(() if command == "repair" else job), *ANSWERS[command], *limit)
     ran, whole = arnold(*asked), arnold(*asked, "-v")
     assert ran.code == 0

@@ -165,7 +165,7 @@ ON_SNAPSHOT = {
     "simulate": "--trace jobs.csv",
     "report": "--trace sacct.txt",
     "capacity spares": "--nodes 4 --failure-domain rack --draws 10 --runs 2 --days 10",
-    "capacity reserve": "--grid 8x1x2",
+    "capacity reserve": "--grid 8x1x2 --workloads 1 --policy fifo-backfill",
     "capacity fragmentation": "--shape 2x1",
     "capacity grow": "--draws 10 --days 1 --quarters 1",
     "capacity power": "--grid 8x1x2 --draws 10",

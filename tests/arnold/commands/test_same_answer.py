@@ -29,10 +29,10 @@ def smaller_demo(rows: int) -> tuple[Cluster, Job]:
 
 @pytest.fixture
 def first_example(tmp_path: Path) -> list[object]:
-    """README's first command: 1,200 nodes of a 9,600-GPU job, in `make test` 160, for which most methods of the search
+    """README's first command: 1,200 nodes of a 9,600-GPU job, in `make test` 120, for which most methods of the search
     have their turn.
     """
-    cluster, job = demo_instance(0) if ALL_CASES else smaller_demo(20)
+    cluster, job = demo_instance(0) if ALL_CASES else smaller_demo(15)
     (tmp_path / "cluster.csv").write_text(TOPOLOGY_WRITERS.load("csv").write(cluster).text)
     (tmp_path / "job.yaml").write_text(
         f"{{gpus_per_node: 8, parallelism: {{tp: 8, pp: {job.parallelism.pp}, dp: {job.parallelism.dp}}}, "
@@ -65,7 +65,7 @@ def test_busy_machines_change_no_byte(arnold: Arnold, first_example: list[object
 
 def test_however_the_wall_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on the wall that leaps at random, and threads: the nodes are the same while its end is not reached."""
-    cluster, job = smaller_demo(20)
+    cluster, job = smaller_demo(15)
     answers = set[bytes]()
     for workers in (1, 2):
         leap, now = Random(workers), [0.0]

@@ -173,9 +173,9 @@ def slurm(real: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
     """Submit to Slurm, wait for the end, and return the lines that were printed."""
-    out = files / "out"
+    out, complaints = files / "out", files / "complaints"  # srun 24.11 has some of its own, and starts all the same
     done = subprocess.run(
-        ["sbatch", "--wait", f"--output={out}", *words],
+        ["sbatch", "--wait", f"--output={out}", f"--error={complaints}", *words],
         cwd=files,
         env=slurm,
         capture_output=True,
@@ -184,7 +184,7 @@ def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
         timeout=DEADLINE,
     )
     printed = out.read_text() if out.exists() else ""
-    assert done.returncode == 0, done.stdout + done.stderr + printed
+    assert done.returncode == 0, done.stdout + done.stderr + printed + complaints.read_text()
     return printed.splitlines()
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from health.flags.lemons import DAY, JobRun, lemons, poisson_tail
+from health.flags.lemons import DAY, JobRun, lemons, lemons_of_incidents, poisson_tail
 
 
 def history(seed: int, *, lemon: int | None = None) -> list[JobRun]:
@@ -53,3 +53,31 @@ def test_the_tail_of_a_poisson_distribution() -> None:
     assert poisson_tail(1, 1.0) == pytest.approx(1 - np.exp(-1))
     assert poisson_tail(2, 1.0) == pytest.approx(1 - 2 * np.exp(-1))
     assert all(a > b > 0.0 for a, b in pairwise(poisson_tail(k, 2.5) for k in range(1, 40)))
+
+
+def incidents(seed: int, *, lemon: int | None = None) -> list[JobRun]:
+    """Six weeks of 200 nodes and 30 programs: 60 incidents, each held up by a node, where some nodes are used twice as
+    much as others; a lemon holds up eight gangs more.
+    """
+    random = np.random.default_rng(seed)
+    used = random.uniform(1, 2, 200)
+    blamed = [*random.choice(200, 60, p=used / used.sum()), *([lemon] * 8 if lemon is not None else ())]
+    programs, ends = random.integers(30, size=len(blamed)), random.uniform(0, 42 * DAY, len(blamed))
+    return [
+        JobRun((f"n{node:03}",), f"u{program}", float(ended), True)
+        for node, program, ended in zip(blamed, programs, ends, strict=True)
+    ]
+
+
+def test_incidents_of_gangs_name_a_lemon_and_nobody_else() -> None:
+    """Of 300 healthy clusters none has one, and a node with eight incidents in six weeks is found in each of 50."""
+    assert [seed for seed in range(300) if lemons_of_incidents(incidents(seed), 200)] == []
+    found = [[lemon.node for lemon in lemons_of_incidents(incidents(seed, lemon=17), 200)] for seed in range(50)]
+    assert found == [["n017"]] * 50
+
+
+def test_incidents_of_one_program_accuse_no_node() -> None:
+    """Nor do many of it within a day."""
+    same = [JobRun(("n1",), "mine", day * DAY, True) for day in range(30)]
+    assert lemons_of_incidents(same, 200) == []
+    assert lemons_of_incidents([JobRun(("n1",), name, 60.0 * k, True) for k in range(9) for name in "ab"], 200) == []

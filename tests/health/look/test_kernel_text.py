@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from health.look.folder import look_at_folder
+from health.look.xids import XIDS
 
 
 def xid(number: int, words: str = "") -> str:
@@ -14,7 +15,7 @@ def xid(number: int, words: str = "") -> str:
     return f"[Sun Feb 23 16:24:18 2025] NVRM: Xid (PCI:0000:9b:00): {number}, pid=77, name=python{words}\n"
 
 
-@pytest.mark.parametrize(("number", "sure"), [(79, "certain"), (48, "certain"), (94, "likely"), (63, "possible")])
+@pytest.mark.parametrize(("number", "sure"), [(79, "certain"), (48, "certain"), (94, "likely"), (156, "possible")])
 def test_an_xid_of_hardware_names_the_gpu(tmp_path: Path, number: int, sure: str) -> None:
     """By its PCI address, and the node by the name of the file."""
     (tmp_path / "dmesg-node07.txt").write_text(xid(13) + xid(number))
@@ -22,13 +23,48 @@ def test_an_xid_of_hardware_names_the_gpu(tmp_path: Path, number: int, sure: str
     assert (suspect.node, suspect.gpu, suspect.sure, suspect.why[0].lines) == ("node07", "0000:9b:00", sure, (2,))
 
 
-@pytest.mark.parametrize("number", [13, 31, 43, 45, 999])
+@pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 999])
 def test_an_xid_of_a_program_names_nobody(tmp_path: Path, number: int) -> None:
     """Nor does one that the catalogue does not list; the note of the file says that they were seen."""
     (tmp_path / "xid13.txt").write_text(xid(number))
     found = look_at_folder(str(tmp_path))
     assert found.suspects == ()
     assert f"Xid {number}" in found.files[0].note
+
+
+# What NVIDIA's catalogue says at once: RESET_GPU, RESTART_BM, RESTART_APP with an ECC error, and IGNORE or RESTART_APP
+@pytest.mark.parametrize(
+    ("action", "numbers"),
+    [
+        ("reset", [46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 151), 155, 156, 158]),
+        ("reboot", [79]),
+        ("restart", [94]),
+        (
+            "ignore",
+            [8, 11, 13, 25, 31, 32, 37, 38, 39, 43, 44, 45, 63, 66, 69, 80, 92, 93, 121, 126, 135, 137, 141, 160],
+        ),
+    ],
+)
+def test_xids_are_answered_as_the_catalogue_does(action: str, numbers: list[int]) -> None:
+    """What is to be ignored convicts nothing; everything else convicts somebody."""
+    assert {XIDS[number].action for number in numbers} == {action}
+    assert all((XIDS[number].sure is None) == (action == "ignore") for number in numbers)
+
+
+@pytest.mark.parametrize("seen", ["", "0x1 (GPU Reset Required) to 0x0 (None)"])
+def test_recovery_is_what_the_driver_asks_for_last(tmp_path: Path, seen: str) -> None:
+    """Xid 154 tells each change: one that ends at none asks for nothing more."""
+    asked = xid(154, ", GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")
+    undone = xid(154, f", GPU recovery action changed from {seen}") if seen else ""
+    (tmp_path / "dmesg-node07.txt").write_text(asked + undone)
+    assert [suspect.sure for suspect in look_at_folder(str(tmp_path)).suspects] == ([] if seen else ["certain"])
+
+
+def test_one_fatal_error_of_a_switch_is_enough(tmp_path: Path) -> None:
+    """A later line of the same number that is not fatal unsays nothing."""
+    line = "nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 20034, {}, Link 30 LTSSM Fault Up\n"
+    (tmp_path / "dmesg-node07.txt").write_text(line.format("Fatal") + line.format("Non-fatal"))
+    assert [suspect.kind for suspect in look_at_folder(str(tmp_path)).suspects] == ["nvswitch"]
 
 
 @pytest.mark.parametrize(

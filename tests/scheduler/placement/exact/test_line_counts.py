@@ -1,0 +1,89 @@
+"""Closer levels where cross lines are free: lines counted by kinds of domains, against all placements."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.placement.cpsat import Slice
+from scheduler.placement.exact.line_counts import LineCounts
+from tests.case_counts import examples
+from topology.cluster import IntArray
+
+LIMIT = Slice(5.0, 60.0)
+
+
+def spreads(cells: IntArray, paths: IntArray) -> list[tuple[int, int]]:
+    """By level what a line and a cross line touch at most; ``cells`` has shape [length, lines]: closest domains."""
+    place = {int(domain): number for number, domain in enumerate(paths[-1])}
+    closest = np.vectorize(place.__getitem__)(cells)
+    return [
+        (max(len(set(line)) for line in of[closest].T.tolist()), max(len(set(row)) for row in of[closest].tolist()))
+        for of in paths
+    ]
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(40)
+def test_counts_agree_with_all_placements(seed: int) -> None:
+    """All placements of up to six cells on up to five racks in up to three pods.  A "no" is right whatever cross lines
+    may touch in pods; where they are free "yes" comes with a placement, and always where one comes it keeps to all.
+    """
+    chance = random.Random(seed)
+    racks = chance.randint(2, 5)
+    pod_of = np.sort([chance.randint(0, 2) for _ in range(racks)])
+    paths = np.stack([pod_of, np.arange(racks)]).astype(np.int32)
+    room = np.array([chance.randint(1, 4) for _ in range(racks)], dtype=np.int32)
+    length, lines = chance.choice([(2, 2), (3, 2), (2, 3), (4, 1), (5, 1)])
+    touches = chance.randint(1, 2), chance.randint(1, 3)
+    cross = chance.randint(1, lines), lines
+    exists = any(
+        (np.bincount(placement, minlength=racks) <= room).all()
+        and all(
+            spread[0] <= most and spread[1] <= across
+            for spread, most, across in zip(
+                spreads(np.reshape(placement, (length, lines)), paths), touches, cross, strict=True
+            )
+        )
+        for placement in itertools.product(range(racks), repeat=length * lines)
+    )
+    answer, cells = LineCounts(length, lines, paths, room, touches, cross).lay(LIMIT)
+    assert answer == "yes" if exists else answer == "no" or (cells is None and cross[0] < lines)
+    if cross[0] == lines:
+        assert (cells is not None) == exists
+    if cells is not None:
+        assert (np.bincount(cells.ravel(), minlength=racks) <= room).all()
+        for spread, most, across in zip(spreads(cells, paths), touches, cross, strict=True):
+            assert spread[0] <= most
+            assert spread[1] <= across
+
+
+def test_pods_alike_are_one_kind_and_told_apart_in_the_end() -> None:
+    """Four columns of 296 nodes on 40 pods of four leaves of two racks of four: ten pods a column have 320, and 74
+    racks, 37 leaves, hold 296; one rack fewer holds 292.
+    """
+    racks = np.arange(40 * 8, dtype=np.int32)
+    paths, room = np.stack([racks // 8, racks // 2, racks]), np.full(len(racks), 4, dtype=np.int32)
+    answer, cells = LineCounts(296, 4, paths, room, (10, 37, 74), (4, 4, 4)).lay(LIMIT)
+    assert answer == "yes"
+    assert cells is not None
+    assert [spread[0] for spread in spreads(cells, paths)] == [10, 37, 74]
+    assert LineCounts(296, 4, paths, room, (10, 37, 73), (4, 4, 4)).lay(LIMIT) == ("no", None)
+
+
+def test_cross_lines_follow_sets_of_pods() -> None:
+    """Four columns of six on pods of nine, six, six and three, in racks of three: rows in two pods, columns in two.
+    The two columns that end in the small pod fill it with three rows of one, so it serves one column; still all fit,
+    as 24 nodes are all there are.
+    """
+    racks = [(0, 3)] * 3 + [(1, 3)] * 2 + [(2, 3)] * 2 + [(3, 3)]
+    paths = np.array([[pod for pod, _ in racks], range(len(racks))], dtype=np.int32)
+    room = np.array([size for _, size in racks], dtype=np.int32)
+    answer, cells = LineCounts(6, 4, paths, room, (2, 2), (3, 4)).lay(LIMIT)
+    assert answer == "yes"
+    assert cells is not None
+    assert spreads(cells, paths) == [(2, 3), (2, 4)]
