@@ -6,12 +6,12 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from extender.gangs.job import nodes_needed
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.plans.reservation import Reservation, ReservationPhase
 
@@ -33,9 +33,10 @@ class Metrics(Collector):
         passed_over: Callable[[], int] = int,
         free_nodes: Callable[[], int] = int,
         ready: Callable[[], bool] = bool,
+        wanted_nodes: Callable[[GangPlan], int] = attrgetter("size"),
     ) -> None:
         self._plans, self._leads, self._reservations, self._passed_over = plans, leads, reservations, passed_over
-        self._free_nodes, self._ready = free_nodes, ready
+        self._free_nodes, self._ready, self._wanted_nodes = free_nodes, ready, wanted_nodes
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -92,7 +93,7 @@ class Metrics(Collector):
         unbound = sum(max(0, plan.size - plan.bound_pods) for plan in holding)
         yield GaugeMetricFamily("arnold_unbound_ranks", "Ranks whose node is promised, and no pod is on it", unbound)
         yield GaugeMetricFamily("arnold_free_nodes", "Whole nodes that no pod and no plan has", self._free_nodes())
-        yield from _queued(plans)
+        yield from _queued(plans, self._wanted_nodes)
         reservations = list(self._reservations())
         yield _by_phase("arnold_reservations", "Reservations by phase", ReservationPhase, reservations)
         held = [reservation for reservation in reservations if reservation.held]
@@ -105,7 +106,7 @@ class Metrics(Collector):
         yield GaugeMetricFamily("arnold_reserved_nodes_held_by_others", about, others)
 
 
-def _queued(plans: Iterable[GangPlan]) -> Iterable[GaugeMetricFamily]:
+def _queued(plans: Iterable[GangPlan], wanted_nodes: Callable[[GangPlan], int]) -> Iterable[GaugeMetricFamily]:
     """Yield how long each complete gang has waited for nodes, and for how many."""
     labels, now = ["namespace", "gang", "reason"], datetime.now(UTC)
     waited = GaugeMetricFamily("arnold_gang_queued_seconds", "Time since all pods of a gang were there", labels=labels)
@@ -115,7 +116,7 @@ def _queued(plans: Iterable[GangPlan]) -> Iterable[GaugeMetricFamily]:
         if plan.phase is PlanPhase.QUEUED and complete is not None:
             row = [*plan.key, plan.reason]
             waited.add_metric(row, max(0.0, (now - complete.since).total_seconds()))
-            wanted.add_metric(row, nodes_needed(plan.size, plan.pods_per_node))
+            wanted.add_metric(row, wanted_nodes(plan))
     yield waited
     yield wanted
 

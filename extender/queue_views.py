@@ -23,6 +23,7 @@ from extender.gangs.annotations import hints_of
 from extender.gangs.job import nodes_needed, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang
 from extender.kubernetes_names import SCHEDULER
+from extender.plans.gang_plan import GangPlan
 from extender.plans.reservation import Reservation
 from scheduler.queue.live_pass import LiveNodes
 from scheduler.queue.policy import CapacityReservation, QueuedJob, RunningEntry, Waiting
@@ -67,6 +68,11 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
         mix_types=gang.job is not None and gang.job.mix_types,
         namespace=gang.key.namespace,
     )
+
+
+def wanted_nodes(state: ClusterCache, plan: GangPlan) -> int:
+    """Return how many nodes the gang of a plan without nodes waits for; 0 = it is gone."""
+    return 0 if (gang := state.gang(plan.key)) is None else waiting_gang(state, gang).nodes
 
 
 def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:

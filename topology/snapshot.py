@@ -1,4 +1,4 @@
-"""A cluster as it stood at one instant, in one file that every command takes as its cluster; and two of them compared.
+"""A cluster as it stood at one instant, in one file that every command takes as its cluster.
 
 The file holds what the cluster's own tools printed, unread, each text under the name that errors call it by, with the
 time and with the options that say how to read them.  So an old snapshot is read as well as a new one, and a job may ask
@@ -11,7 +11,6 @@ A version counts up when the format changes so that older programs would misread
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import ClassVar, Literal
 
@@ -21,12 +20,9 @@ from ground.documents import load_document
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat, recognise
-from topology.cluster import State, node_states
-from topology.load import LoadedTopology
 from topology.node_gpus import SharedGpus
 from topology.readers.reading import TOPOLOGY_READERS, Reading, Unpacked
-from topology.running_jobs import LiveJob
-from topology.slurm_snapshot import SlurmReservation, Unlisted, read_snapshot
+from topology.slurm_snapshot import Unlisted
 
 VERSION = 1
 
@@ -158,72 +154,3 @@ def read_file(source: Source) -> SnapshotFile:
         fix = "use the version of Arnold that wrote it, or a later one"
         raise InvalidInput(newer, where=document.where("version"), fix=fix)
     return document.parse(SnapshotFile)
-
-
-# Two snapshots
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedNode:
-    """A node that is something else than before; ``None`` = it was or is not there."""
-
-    name: str
-    before: State | None
-    after: State | None
-
-
-@dataclass(frozen=True, slots=True)
-class MovedJob:
-    """A running job that is on other nodes than before, or on them in another order."""
-
-    before: LiveJob
-    after: LiveJob
-
-
-@dataclass(frozen=True, slots=True)
-class Differences:
-    """What changed from one snapshot to another; where one of them does not say it, ``None``."""
-
-    nodes: tuple[ChangedNode, ...]
-    came: tuple[LiveJob, ...] | None  # jobs that run in the second alone
-    ended: tuple[LiveJob, ...] | None
-    moved: tuple[MovedJob, ...] | None
-    reservations_came: tuple[SlurmReservation, ...] | None  # changed ones are among both
-    reservations_ended: tuple[SlurmReservation, ...] | None
-
-
-def differences(before: LoadedTopology, after: LoadedTopology) -> Differences:
-    """Return what changed from one state of a cluster to another."""
-    states = [
-        dict(zip(load.cluster.names, node_states(load.cluster).tolist(), strict=True)) for load in (before, after)
-    ]
-    nodes = []
-    for name in dict.fromkeys([*before.cluster.names, *after.cluster.names]):
-        was, now = (None if (state := of.get(name)) is None else State(state) for of in states)
-        if was is not now:
-            nodes.append(ChangedNode(name, was, now))
-    came = ended = moved = None
-    if before.jobs is not None and after.jobs is not None:
-        # a job that was requeued under its number is another run
-        ran, runs = ({(job.name, job.started): job for job in jobs.running} for jobs in (before.jobs, after.jobs))
-        came = tuple(job for key, job in runs.items() if key not in ran)
-        ended = tuple(job for key, job in ran.items() if key not in runs)
-        moved = tuple(
-            MovedJob(ran[key], job) for key, job in runs.items() if key in ran and ran[key].nodes != job.nodes
-        )
-    reserved_before, reserved_after = map(_reservations, (before, after))
-    reservations_came = reservations_ended = None
-    if reserved_before is not None and reserved_after is not None:
-        reservations_came = tuple(held for held in reserved_after if held not in reserved_before)
-        reservations_ended = tuple(held for held in reserved_before if held not in reserved_after)
-    return Differences(tuple(nodes), came, ended, moved, reservations_came, reservations_ended)
-
-
-def _reservations(loaded: LoadedTopology) -> list[SlurmReservation] | None:
-    """Return the reservations of a snapshot; ``None`` = it says nothing of them."""
-    held = [part.reservations for text in loaded.lists if (part := read_snapshot(text, loaded.cluster.index_of))]
-    said = [reservations for reservations in held if reservations is not None]
-    # whether it had begun when it was recorded is no change of a reservation
-    return (
-        [replace(reservation, active=None) for reservations in said for reservation in reservations] if said else None
-    )

@@ -44,7 +44,7 @@ def command(
     """
     from arnold.documents.snapshot_answer import print_snapshot, snapshot_document
     from topology.flag_sources import flags_as_text
-    from topology.snapshot import ClusterSnapshot, ReadWith, SnapshotFile, Text, differences, read_file
+    from topology.snapshot import ClusterSnapshot, ReadWith, SnapshotFile, Text, read_file
 
     opened = files.opened(jobs=not running)
     source = opened.topology if isinstance(opened.topology, Source) else read_source(opened.topology)
@@ -85,6 +85,4 @@ def command(
         raise InvalidInput(no_snapshot, where=f"--against {against}", fix=fix)
     if output is not None:
         write_file(output, text)
-    changed = None if before is None else differences(before, loaded)
-    document = snapshot_document(loaded, output=output, before=before, changed=changed)
-    answer(document, print_snapshot, as_json=as_json)
+    answer(snapshot_document(loaded, output=output, before=before), print_snapshot, as_json=as_json)

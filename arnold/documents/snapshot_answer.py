@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
 
@@ -10,12 +11,11 @@ from arnold.console.output import GOOD, SO_SO, Console, print_sentences
 from arnold.documents.answer_frame import Frame
 from ground.quantities import plural
 from ground.records import AtLeastOne, JsonRecord
-from topology.cluster import Cluster, legend, node_states
+from topology.cluster import Cluster, State, legend, node_states
 from topology.load import LoadedTopology
 from topology.node_names import spell_names
 from topology.running_jobs import EndsBy, LiveJob, gpus_held
-from topology.slurm_snapshot import SlurmReservation
-from topology.snapshot import Differences
+from topology.slurm_snapshot import SlurmReservation, read_snapshot
 from topology.summary import ClusterSummary, summarise_cluster
 
 
@@ -146,47 +146,69 @@ class SnapshotDocument(JsonRecord, kw_only=True):
     """What was decided or left out on the way, one sentence each."""
 
 
-def snapshot_document(
-    loaded: LoadedTopology, *, output: str | None, before: LoadedTopology | None, changed: Differences | None
-) -> SnapshotDocument:
+def _reservations(loaded: LoadedTopology) -> list[SlurmReservation] | None:
+    """Return the reservations of a snapshot; ``None`` = it says nothing of them."""
+    parts = [part for text in loaded.lists if (part := read_snapshot(text, loaded.cluster.index_of))]
+    said = [part.reservations for part in parts if part.reservations is not None]
+    # whether it had begun when it was recorded is no change of a reservation
+    return [replace(held, active=None) for reservations in said for held in reservations] if said else None
+
+
+def _changes(before: LoadedTopology, after: LoadedTopology) -> Changes:
+    """Return what changed from one state of a cluster to another."""
+    old, new = before.cluster, after.cluster
+    states = [dict(zip(cluster.names, node_states(cluster).tolist(), strict=True)) for cluster in (old, new)]
+    nodes = []
+    for name in dict.fromkeys([*old.names, *new.names]):
+        was, now = (None if (state := of.get(name)) is None else State(state) for of in states)
+        if was is not now:
+            nodes.append(NodeChange(name, *(None if state is None else state.label for state in (was, now))))
+    came = ended = moved = None
+    if before.jobs is not None and after.jobs is not None:
+        # a job that was requeued under its number is another run
+        ran, runs = ({(job.name, job.started): job for job in jobs.running} for jobs in (before.jobs, after.jobs))
+        came = tuple(RunningAnswer.of(job, new) for key, job in runs.items() if key not in ran)
+        ended = tuple(RunningAnswer.of(job, old) for key, job in ran.items() if key not in runs)
+        both = [(ran[key], job) for key, job in runs.items() if key in ran]
+        moved = tuple(JobMove(job.name, was.nodes, job.nodes) for was, job in both if was.nodes != job.nodes)
+    reserved, reserves = map(_reservations, (before, after))
+
+    def alone(
+        here: Sequence[SlurmReservation] | None, there: Sequence[SlurmReservation] | None
+    ) -> tuple[ReservedNodes, ...] | None:
+        """Return the reservations of one of the two that the other has not; ``None`` where one says nothing of them."""
+        if here is None or there is None:
+            return None
+        return tuple(
+            ReservedNodes(row.name, tuple(sorted(row.nodes)), iso(row.start), iso(row.end))
+            for row in here
+            if row not in there
+        )
+
+    return Changes(
+        since=iso(before.now.timestamp()) or "",
+        nodes=tuple(nodes),
+        came=came,
+        ended=ended,
+        moved=moved,
+        reservations_came=alone(reserves, reserved),
+        reservations_ended=alone(reserved, reserves),
+    )
+
+
+def snapshot_document(loaded: LoadedTopology, *, output: str | None, before: LoadedTopology | None) -> SnapshotDocument:
     """Return the document of a state of a cluster.
 
-    :param before: what it is compared with, and ``changed`` what changed since; ``None`` = nothing.
+    :param before: what it is compared with; ``None`` = nothing.
     """
     cluster = loaded.cluster
-    changes = None
-    if before is not None and changed is not None:
-        old = before.cluster
-
-        def reserved(rows: Sequence[SlurmReservation] | None) -> tuple[ReservedNodes, ...] | None:
-            if rows is None:
-                return None
-            return tuple(
-                ReservedNodes(row.name, tuple(sorted(row.nodes)), iso(row.start), iso(row.end)) for row in rows
-            )
-
-        changes = Changes(
-            since=iso(before.now.timestamp()) or "",
-            nodes=tuple(
-                NodeChange(node.name, None if node.before is None else node.before.label,
-                           None if node.after is None else node.after.label)
-                for node in changed.nodes
-            ),
-            came=None if changed.came is None else tuple(RunningAnswer.of(job, cluster) for job in changed.came),
-            ended=None if changed.ended is None else tuple(RunningAnswer.of(job, old) for job in changed.ended),
-            moved=None
-            if changed.moved is None
-            else tuple(JobMove(move.after.name, move.before.nodes, move.after.nodes) for move in changed.moved),
-            reservations_came=reserved(changed.reservations_came),
-            reservations_ended=reserved(changed.reservations_ended),
-        )  # fmt: skip
     return SnapshotDocument(
         output=output,
         time=iso(loaded.now.timestamp()) or "",
         cluster=summarise_cluster(cluster, loaded.source),
         states={state.label: count for state, count in legend(node_states(cluster))},
         jobs=None if loaded.jobs is None else tuple(RunningAnswer.of(job, cluster) for job in loaded.jobs.running),
-        changes=changes,
+        changes=None if before is None else _changes(before, loaded),
         notes=loaded.notes,
     )
 

@@ -7,8 +7,7 @@ looks at what *is* and takes the next step towards a gang that is whole on its p
     Planned     every pod is released as soon as the gang is complete
     Released    no gate is left; the scheduler binds
     Bound       all pods are, or were, on their nodes; a pod that comes anew gets its rank's node
-    Queued      for the reason Preempted: every pod that is on a node is evicted, then it waits as any other
-                with nodes and victims: those give back theirs, then it is Planned, and then all their pods are evicted
+    Queued      with nodes and victims: those give back theirs, then it is Planned, and then all their pods are evicted
     Expired     time ran out before the first pod was bound: the nodes are given back, and taken again if they are free,
                 after a rest when kube-scheduler had tried the pods and found no node; behind those that wait then, or
                 while others have its nodes, it is Queued
@@ -21,7 +20,7 @@ While no other node can be had they are left alone.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -35,6 +34,7 @@ from extender.controller.pacing import Timeouts
 from extender.fleet.fleet import Fleet
 from extender.fleet.hosts import Demand, Host, demands_of
 from extender.gangs.job import nodes_of_pods, ranks_by_node
+from extender.gangs.pod_rules import host_chosen
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE, PLANNED
 from extender.plans.definitions import Definitions
@@ -50,20 +50,17 @@ from extender.plans.gang_plan import (
     with_doubts,
 )
 from extender.texts import clip, named
+from ground.errors import few
 from ground.quantities import plural
 from scheduler.queue.run_times import Prediction
 from topology.kubernetes.objects import START_OF_TIME
 from topology.kubernetes.pods import RELEASED, Pod
 
 # Reasons of plans.
-PREEMPTED = "Preempted"  # its nodes were given back for an announced gang; as long as it says so, its pods are evicted
-# or for one of a higher priority, whose plan names it as a victim; as long as that has its nodes, its pods are evicted
-OUTRANKED = "PreemptedByPriority"
+PREEMPTED = "Preempted"  # another's plan names it as a victim; as long as that has its nodes, its pods are evicted
 PREEMPTING = "Preempting"  # it has its nodes as soon as others have left them
 LOST = "PlanLost"  # it has nodes for some pods only, and no plan said so
 BEHIND = "BehindOthers"  # it has rested, and others that came before go first
-
-_NONE: Mapping[GangKey, str] = {}
 
 
 def decide(
@@ -72,19 +69,20 @@ def decide(
     terms: Timeouts,
     *,
     keys: Iterable[GangKey] | None = None,
-    unwanted: Mapping[GangKey, str] = _NONE,
 ) -> act.Decision:
     """Return what to do about gangs.
 
     :param now: timezone-aware.
     :param keys: the gangs to think about; ``None`` = all that have pods or a plan.
-    :param unwanted: gangs that are to be stopped for another, and why; those that may not be are left alone.
     """
     decision = act.Decision()
     for key in sorted({*state.plans, *state.gang_keys}) if keys is None else keys:
         gang, plan = state.gang(key), state.plans.get(key)
         estimate = None if gang is None else state.prediction(gang)
-        victims = state.pods_on_nodes(plan.victim_keys) if plan is not None and plan.preempting else {}
+        victims: Mapping[str, Pod] = {}
+        if plan is not None and plan.preempting:
+            going = [victim for victim in plan.victim_keys if (it := state.gang(victim)) is None or _yields(it, plan)]
+            victims = state.pods_on_nodes(going)
         context = Context(key, state.fleet, state.plans, now, terms, decision, estimate, state.definitions, victims)
         ended = gang is None or gang.over
         if gang is not None and plan is not None and plan.holding and not ended:
@@ -96,12 +94,10 @@ def decide(
                 pods = () if gang is None else (pod for pod in gang.pods if canonical_uid(pod.uid) in plan.rank_of_pod)
                 run = ended_run(plan, pods, state.last_pod(key), now)
                 context.do(*(() if run is None else (act.Learn(run),)), act.Forget(plan))
-        elif (preemptor := state.preemptor(key)) is not None:
-            decide_outranked(context, gang, plan, preemptor)
+        elif (preemptor := state.preemptor(key)) is not None and _yields(gang, preemptor):
+            decide_preempted(context, gang, plan, preemptor)
         elif plan is not None and plan.preempting and not plan.holding:
             decide_preempting(context, gang, plan, waits=any(map(state.holding_plan, plan.victim_keys)))
-        elif plan is not None and plan.holding and gang.preemptible and key in unwanted:
-            context.give_back(plan, PlanPhase.QUEUED, PREEMPTED, unwanted[key])
         elif plan is not None and plan.holding:
             decide_holding(context, gang, plan)
         else:
@@ -163,29 +159,41 @@ class Context:
     def unfit_ranks(self, progress: PlanProgress) -> UnfitRanks:
         """Return the ranks that are not bound and cannot have their node, or perhaps not; watch over them.
 
-        Ranks that share a node move together: while a pod of one is there, all stay.  It is decided again when the next
-        node will be lost.
+        Ranks that share a node move together: while a pod of one is there, all stay.  Where pods select their hosts, a
+        rank goes where its pod says, and nowhere else.  It is decided again when the next node will be lost.
         """
-        move, staying, lost_at = dict[int, str](), dict[int, str](), dict[int, datetime]()
+        move, staying, lost_at, held = dict[int, str](), dict[int, str](), dict[int, datetime](), dict[int, str]()
         pods = {place.rank: place.pod for place in progress.pods}
+        selecting = any(host_chosen(pod) for pod in pods.values())
         obstacles = Obstacles(self.fleet, progress.gang, progress.plan, self.now, self.terms.lost, self.victims)
         for ranks in progress.plan.ranks_by_node:
             if progress.bound.issuperset(ranks):
                 continue
             node, waiting = progress.plan.nodes[ranks[0]], [rank for rank in ranks if rank not in progress.bound]
-            if node is None:
+            here = [pods[rank] for rank in waiting if rank in pods]
+            if gates := other_gates(here):
+                held |= dict.fromkeys(waiting, f"held by other scheduling gates: {named(gates)}")
+                continue
+            chosen = {self.fleet.node_called(host) for pod in here if (host := host_chosen(pod)) is not None}
+            if chosen or not selecting:
+                wanted = min(chosen, default=node)
+            else:  # its pod, which is to come, will say
+                continue
+            if wanted is None:
                 move |= dict.fromkeys(waiting, "no plan gives it a node")
                 continue
-            why, until = obstacles.at(node)
+            why, until = obstacles.at(wanted, pods=len(ranks))
+            if wanted != node and any(pod.node == wanted for pod in pods.values()):
+                why = f"node {wanted}, which another rank has"
             if until is not None:
                 lost_at |= dict.fromkeys(waiting, until)
-            if not why:
-                continue
-            kind = staying if any(rank in pods and pods[rank].node == node for rank in ranks) else move
-            kind |= dict.fromkeys(waiting, why)
+            if why or wanted != node:
+                kind = held if why and chosen and progress.started else move
+                kind = staying if any(rank in pods and pods[rank].node == node for rank in ranks) else kind
+                kind |= dict.fromkeys(waiting, f"its pod selects {why or f'node {wanted}'}" if chosen else why)
         if lost_at:
             self.decision.wake_by(min(lost_at.values()))
-        return UnfitRanks(move, staying, lost_at.keys() | staying.keys())
+        return UnfitRanks(move, staying, held, lost_at.keys() | staying.keys() | held.keys())
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
         """Return the plan with its time to bind once more."""
@@ -218,11 +226,8 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
     released = [] if plan is None or plan.speaks_for_pods else _on_their_way(gang)
     if plan is not None and plan.expires is not None and plan.expires > context.now:
         context.decision.wake_by(plan.expires)
-    if plan is not None and plan.reason == PREEMPTED and gang.preemptible and _evicts(context, gang, plan):
-        return
     # pods that wait behind our gate and behind another, a quota say: nodes would only lie idle
-    gated = [member.pod for member in gang.members if member is not None and member.pod.gated_by(GATE)]
-    gates = {gate.name: None for pod in gated for gate in pod.spec.scheduling_gates or () if gate.name != GATE}
+    gates = other_gates(member.pod for member in gang.members if member is not None)
     if plan is not None and released and plan.expires is None:
         # the nodes of these pods are promised without a plan that has them: for as long as such a plan would
         context.do(act.Write(plan.replace(expires=context.now + context.terms.bind)))
@@ -249,11 +254,10 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
         context.decision.unplaced.append(context.key)
 
 
-def _evicts(context: Context, gang: Gang, plan: GangPlan) -> bool:
-    """Evict the pods of a gang that are on nodes, and return whether there are any."""
-    pods = [pod for pod in gang.needed_pods if pod.node is not None]
-    context.do(*(act.Evict(pod, plan.message) for pod in pods))
-    return bool(pods)
+def other_gates(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the names of the gates that hold pods beside ours."""
+    gated = (pod.spec.scheduling_gates or () for pod in pods if pod.gated_by(GATE))
+    return tuple(dict.fromkeys(gate.name for gates in gated for gate in gates if gate.name != GATE))
 
 
 def _on_their_way(gang: Gang) -> list[Pod]:
@@ -421,16 +425,29 @@ def _sharings(context: Context, gang: Gang, nodes: Iterable[str | None]) -> list
 # Gangs of which one takes the nodes of others
 
 
-def decide_outranked(context: Context, gang: Gang, plan: GangPlan | None, preemptor: GangPlan) -> None:
+def taking(plan: GangPlan, victims: Sequence[GangKey], now: datetime, terms: Timeouts) -> GangPlan:
+    """Return a plan whose nodes others have, as it is while they are stopped for it: whom, all else follows from it."""
+    message = f"has its nodes as soon as others have left them, which are stopped for it: {few(map(str, victims))}"
+    plan = plan.replace(phase=PlanPhase.QUEUED, reason=PREEMPTING, message=message, expires=now + terms.bind)
+    plan = plan.replace(victims=tuple(map(str, victims)))
+    return plan.with_condition("Planned", False, PREEMPTING, message, now)
+
+
+def _yields(gang: Gang, preemptor: GangPlan) -> bool:
+    """Return whether a gang may be stopped for another: as all its pods say so, or for a higher priority."""
+    return gang.preemptible or (gang.priority < preemptor.spec.priority and not gang.protected)
+
+
+def decide_preempted(context: Context, gang: Gang, plan: GangPlan | None, preemptor: GangPlan) -> None:
     """Decide about a gang that is stopped for another: it is told, gives its nodes back, and goes when that has them.
 
     Until then it runs, and no third can have them; when the other is gone before, it takes them again.
     """
-    if plan is None or plan.reason != OUTRANKED or plan.holding:
+    if plan is None or plan.reason != PREEMPTED or plan.holding:
         why = f"{_makes_room(preemptor)}: evicted at {context.now:%Y-%m-%dT%H:%M:%SZ}"
-        context.give_back(plan or GangPlan(context.key), PlanPhase.QUEUED, OUTRANKED, why)
+        context.give_back(plan or GangPlan(context.key), PlanPhase.QUEUED, PREEMPTED, why)
     elif preemptor.holding:
-        _evicts(context, gang, plan)
+        context.do(*(act.Evict(pod, plan.message) for pod in gang.needed_pods if pod.node is not None))
 
 
 def decide_preempting(context: Context, gang: Gang, plan: GangPlan, *, waits: bool) -> None:
@@ -618,9 +635,12 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, gro
         ranks, why = named(map(str, unfit.staying)), next(iter(unfit.staying.values()))
         ills.append(f"waiting until no pod of the gang is on the same node: rank {ranks} ({why})")
     waiting = {place.rank: place for place in progress.pods if place.pod.node is None}
-    if held := [rank for rank in unfit.doubtful if rank in waiting and rank not in unfit.staying]:
-        why = context.fleet.ailing(waiting[held[0]].node or "", context.now)
-        ills.append(f"waiting until its node is fine again, or lost: rank {named(map(str, held))} ({why})")
+    for why in dict.fromkeys(unfit.held.values()):
+        ranks = named(str(rank) for rank, reason in unfit.held.items() if reason == why)
+        ills.append(f"rank {ranks}: {why}")
+    if doubtful := [rank for rank in unfit.doubtful if rank in waiting and rank not in {**unfit.staying, **unfit.held}]:
+        why = context.fleet.ailing(waiting[doubtful[0]].node or "", context.now)
+        ills.append(f"waiting until its node is fine again, or lost: rank {named(map(str, doubtful))} ({why})")
     refused = [place for place in progress.unbound if place.pod.unschedulable]
     if refused and new.phase is PlanPhase.BOUND:
         ills.append(f"kube-scheduler has not bound it yet: rank {named(str(place.rank) for place in refused)}")
@@ -813,7 +833,8 @@ class UnfitRanks:
     move: Mapping[int, str]  # ranks to be moved, each with the reason
     # ranks that cannot have their node and do not move, as another pod of the gang is on it
     staying: Mapping[int, str]
-    doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet, or that stay
+    held: Mapping[int, str]  # ranks whose pod has another gate, or selects a node that it cannot have, and why
+    doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet, or that stay, or are held
 
     @property
     def why(self) -> str:
@@ -832,8 +853,12 @@ class Obstacles:
     lost: timedelta  # how long a node may be not Ready before it is lost
     victims: Mapping[str, Pod] = field(default_factory=dict)  # by UID, pods of others that leave for the gang
 
-    def at(self, node: str) -> tuple[str, datetime | None]:
-        """Return why ranks not bound cannot have a node, empty = they can, and when a node not Ready will be lost."""
+    def at(self, node: str, *, pods: int | None = None) -> tuple[str, datetime | None]:
+        """Return why ranks not bound cannot have a node, empty = they can, and when a node not Ready will be lost.
+
+        :param pods: of the gang that are to be there; ``None`` = as many as the plan says.
+        """
+        pods = self._pods_on[node] if pods is None else pods
         until: datetime | None = None
         host = self.fleet.host(node)
         if why := self.fleet.ailing(node, self.now):
@@ -851,9 +876,9 @@ class Obstacles:
         if (held := self.fleet.held.on(node)) and (others := held - self._own_gpus[node]):
             room = 0 if host is None else host.allocatable - others
             # of a node that they fill in part the pods want fewer GPUs than it has
-            if room < self._pods_on[node] * self.plan.spec.gpus_per_pod:
+            if room < pods * self.plan.spec.gpus_per_pod:
                 return f"node {node}: {plural(others, 'GPU')} in use by pods that are not of the gang", None
-        if lacks := self.fleet.lacking(node, self._demands, pods=self._pods_on[node], own=self._own_pods[node]):
+        if lacks := self.fleet.lacking(node, self._demands, pods=pods, own=self._own_pods[node]):
             return f"node {node}: {lacks}", None
         return "", until
 

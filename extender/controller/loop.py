@@ -24,12 +24,12 @@ from extender.cluster_api.events import Regarding
 from extender.cluster_cache import key_of_pod
 from extender.controller import actions as act
 from extender.controller import pacing
-from extender.controller.decide import Obstacles, decide, nodes_of, spec_of
+from extender.controller.decide import PREEMPTING, Obstacles, decide, nodes_of, spec_of, taking
 from extender.controller.outlooks import Outlooks
 from extender.controller.store import Dependencies, NotLeading, SideWrites
 from extender.gangs.types import Gang, GangKey
-from extender.kubernetes_names import SCHEDULER
-from extender.planner.question import Asked, PlanningCase, Question, repair_question
+from extender.kubernetes_names import KIND, SCHEDULER
+from extender.planner.question import Asked, PlanningCase, Question, Stopping, repair_question
 from extender.planner.round import PlanningRound
 from extender.planner.solve import Answer, answer_to, weigh
 from extender.plans.gang_plan import (
@@ -42,7 +42,7 @@ from extender.plans.gang_plan import (
     uids_of,
     with_doubts,
 )
-from ground.errors import ArnoldError, InvalidInput
+from ground.errors import ArnoldError, InvalidInput, few
 from ground.quantities import plural
 from scheduler.outcome import proof_in_words
 from topology.kubernetes.pods import Pod
@@ -64,7 +64,7 @@ class GangController:
         self._newcomers = Newcomers(shared, busy=lambda key: key in self._tasks)
         self._outlooks = Outlooks(shared, self._claim)
         self._planning = Planning(
-            shared, stop=self._stop, heard=self._newcomers.heard, awaited=self._task_ended, told=self._outlooks.told
+            shared, heard=self._newcomers.heard, awaited=self._task_ended, told=self._outlooks.told
         )
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._retries = pacing.GangRetries()
@@ -72,7 +72,6 @@ class GangController:
         self._written_at: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
         self._unplaced: set[GangKey] = set()
-        self._unwanted: dict[GangKey, str] = {}
         self._rethink = float("-inf")
         self._round: asyncio.Task[None] | None = None
         self._rounds = pacing.PlanningPass()
@@ -139,7 +138,7 @@ class GangController:
     def _consider(self, key: GangKey) -> None:
         """Decide about one gang, and start its task, or come back when it is time for it."""
         now, started = self._shared.now(), perf_counter()
-        decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
+        decision = decide(self._state, now, self._shared.terms, keys=(key,))
         if key in self._state.gang_keys:
             self._looks.looked(key, perf_counter() - started, gathering=self._state.gathering(key))
         else:
@@ -149,8 +148,6 @@ class GangController:
         if decision.wake is not None:
             self._due[key] = monotonic() + max(0.0, (decision.wake - now).total_seconds())
         if not decision.actions:
-            # Until then its stop may have to be written once more.
-            self._unwanted.pop(key, None)
             return
         clock, later = monotonic(), self._retries.until(key)
         if all(isinstance(action, act.Write) and not action.urgent for action in decision.actions):
@@ -270,7 +267,6 @@ class GangController:
 
         async def run() -> None:
             started, outcomes = monotonic(), frozenset({PlanningOutcome.NOTHING})
-            self._unwanted.clear()  # which gangs have to be stopped is found out anew
             try:
                 outcomes = await self._planning.round(claim=self._claim, failed=self._fails, glance=glances)
             except NotLeading:
@@ -303,13 +299,6 @@ class GangController:
         finally:
             self._ended(key)
 
-    def _stop(self, key: GangKey, why: str) -> None:
-        """Have a gang stopped; when this process ends first, that is found out anew as long as the other gang waits."""
-        self._unwanted[key] = why
-        self._looks.forget(key)
-        self._state.changed(key)
-        self._changed.set()
-
 
 Claim = Callable[[GangKey], AbstractContextManager[bool]]
 """Take a gang for as long as the block runs; false = another task has it, or it wants no nodes."""
@@ -333,7 +322,6 @@ class Planning:
     """
 
     shared: Dependencies
-    stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
     heard: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
     awaited: Callable[[GangKey], Awaitable[bool]]  # waits for what another task does about a gang; false = none does
     told: Callable[[GangPlan], GangPlan]  # with what is known of the start of a gang without room
@@ -378,26 +366,16 @@ class Planning:
                         answer = await self._ask(question, "stop" if stops else "plan")
                         if answer.placed and not stops:
                             await settle(case, answer)
+                        if answer.placed and not case.trial and isinstance(question, Asked) and question.stopping:
+                            try:
+                                await self._take(answer.plan, question.stopping.holding(answer.plan.node_names))
+                            except ArnoldError as error:
+                                failed(key, error)
+                                outcomes.add(PlanningOutcome.NOTHING)
                     if not answer.placed and not stops:
                         # No gang waits for what it is told: the next is asked about meanwhile.
                         blocked = blocked or answer.usable is not None
                         refusals.start(key, settle_aside(case, answer, claimed.pop_all()))
-                    if (
-                        isinstance(question, Asked)
-                        and question.stopping is not None
-                        and answer.placed
-                        and not case.trial
-                    ):
-                        # Each gang is stopped in its own task: it gives back its nodes before its pods go.
-                        why, stopping = f"makes room for gang {key}", question.stopping.holding(answer.plan.node_names)
-                        for victim in stopping.gangs:
-                            logger.info("stopped: it %s", why, extra={"gang": str(victim)})
-                            self.stop(victim, why)
-                        try:
-                            await asyncio.gather(*(self.shared.writer.evict(pod, why) for pod in stopping.pods))
-                        except ArnoldError as error:
-                            failed(key, error)
-                            outcomes.add(PlanningOutcome.NOTHING)
                     queue.tell(answer)
                 await refusals.place()
         return frozenset(outcomes)
@@ -436,6 +414,19 @@ class Planning:
         await self._write(plan, act.EventNote("Planned", note))
         logger.info("%s: %s", plan.phase.value, note, extra=extra)
         return PlanningOutcome.NODES
+
+    async def _take(self, plan: GangPlan, going: Stopping) -> None:
+        """Have others stopped for a gang whose reserved zone they use, or raise ``ClusterError``: not now."""
+        shared, state = self.shared, self.shared.state
+        if "status.victims" in state.definitions.lacking.get(KIND, ()):
+            fix = "apply the definitions of this version"
+            raise ClusterError("the definition of GangPlan cannot keep whom it stops", where=f"{plan.key}", fix=fix)
+        victims = (*going.gangs, *map(state.key_of, going.pods))
+        if refused := await shared.writer.refused([*state.pods_on_nodes(victims).values()]):
+            raise refused[0][1]
+        stored = await shared.writer.write(taking(plan, victims, shared.now(), shared.terms))
+        shared.announce(stored, (act.EventNote(PREEMPTING, stored.message),))
+        logger.info("takes the nodes of %s", few(map(str, victims)), extra={"gang": str(plan.key)})
 
     async def repair(self, action: act.RepairAction) -> None:
         """Ask for other nodes and write the plan, or raise ``ClusterError``: there are none, or writing failed."""

@@ -17,7 +17,7 @@ from time import monotonic
 from extender.cluster_api.client import Conflict
 from extender.controller import pacing
 from extender.controller.actions import EventNote
-from extender.controller.decide import PREEMPTING
+from extender.controller.decide import PREEMPTING, taking
 from extender.controller.store import Dependencies
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import HISTORY_KIND, KIND
@@ -177,25 +177,18 @@ class Outlooks:
                     return answer.plan.message
                 going = asked.stopping.holding(answer.plan.node_names)
                 victims = (*going.gangs, *map(state.key_of, going.pods))
-                told = few(map(str, victims))
-                pods = [pod for pod in state.pods_on_nodes(victims).values() if not pod.leaving]
-                if forbidden := state.unevictable(pods):
+                pods = state.pods_on_nodes(victims).values()
+                if forbidden := state.unevictable([pod for pod in pods if not pod.leaving]):
                     self._spare(key, victims[-1:])  # each by itself could go
                     return forbidden
-                tries = await asyncio.gather(*map(shared.writer.could_evict, pods), return_exceptions=True)
-                refused = [(pod, error) for pod, error in zip(pods, tries, strict=True) if error is not None]
-                if refused:
+                if refused := await shared.writer.refused(pods):
                     self._spare(key, {state.key_of(pod) for pod, _ in refused})
                     return clip(str(refused[0][1]))
                 await shared.writer.preempts(key, now)
-                message = f"has its nodes as soon as others have left them, which are stopped for it: {told}"
-                plan = answer.plan.replace(phase=PlanPhase.QUEUED, reason=PREEMPTING, message=message)
-                plan = plan.replace(victims=tuple(map(str, victims)), expires=now + shared.terms.bind)
-                plan = plan.with_condition("Planned", False, PREEMPTING, message, now)
-                stored = await shared.writer.write(plan)
+                stored = await shared.writer.write(taking(answer.plan, victims, now, shared.terms))
         shared.metrics.preemptions.inc()
-        shared.announce(stored, (EventNote(PREEMPTING, message),))
-        logger.info("preempts %s", told, extra={"gang": str(key)})
+        shared.announce(stored, (EventNote(PREEMPTING, stored.message),))
+        logger.info("preempts %s", few(map(str, victims)), extra={"gang": str(key)})
         return ""
 
     def _spare(self, key: GangKey, victims: Iterable[GangKey]) -> None:

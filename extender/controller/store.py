@@ -33,7 +33,7 @@ from extender.plans.custom_resource import StoredObject
 from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan, object_name
 from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
-from ground.errors import InvalidInput
+from ground.errors import ArnoldError, InvalidInput
 from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
 from topology.kubernetes.claim_table import reference_to
@@ -238,8 +238,16 @@ class Writer:
                 await self._patch_status(pod, _condition(DISRUPTED, "PreemptedByArnold", why))
                 await self.for_pods.delete(client.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
-    async def could_evict(self, pod: Pod) -> None:
-        """See whether a pod can be evicted now, or raise ``Refused``: it cannot."""
+    async def refused(self, pods: Iterable[Pod]) -> list[tuple[Pod, ArnoldError]]:
+        """Return which pods the API server would not let us evict now, and why; none where gangs do not preempt."""
+        here = [pod for pod in pods if self.evicts and not pod.leaving]
+        tries = await asyncio.gather(*map(self._try_to_evict, here), return_exceptions=True)
+        for error in tries:
+            if error is not None and not isinstance(error, ArnoldError):
+                raise error
+        return [(pod, error) for pod, error in zip(here, tries, strict=True) if isinstance(error, ArnoldError)]
+
+    async def _try_to_evict(self, pod: Pod) -> None:
         with suppress(NotFound, Conflict), self._counted("evict-dry-run"):
             await self.for_pods.evict(pod.name, namespace=pod.namespace, uid=pod.uid, dry_run=True)
 

@@ -20,7 +20,7 @@ from extender.fleet.table import NOWHERE, FleetTable, GangView, Own, Problem, ma
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import BoolArray, Cluster
-from topology.kubernetes.labels import NVLINK, PRESETS, label_of
+from topology.kubernetes.labels import HOSTNAME, NVLINK, PRESETS, label_of
 from topology.kubernetes.objects import NodeObject
 from topology.kubernetes.pods import Pod
 
@@ -254,6 +254,13 @@ class Fleet:
             while len(self._views) > _VIEWS:
                 del self._views[next(iter(self._views))]
         return view
+
+    def node_called(self, hostname: str) -> str:
+        """Return the name of the node with that label ``kubernetes.io/hostname``; where none has it, what it says."""
+        host = self._hosts.get(hostname)
+        if host is not None and host.labels.get(HOSTNAME, hostname) == hostname:
+            return hostname
+        return next((host.name for host in self._hosts.values() if host.labels.get(HOSTNAME) == hostname), hostname)
 
     def lacking(self, name: str, demands: frozenset[Demand], *, pods: int, own: Collection[str] = ()) -> str:
         """Return what others leave too little of on a node for so many pods; empty = nothing.

@@ -58,6 +58,11 @@ def stays_alone(pod: Pod) -> bool:
     return any(_means(term, pod, pod) for term in hosts)
 
 
+def host_chosen(pod: Pod) -> str | None:
+    """Return the host that a pod selects, as its label says it."""
+    return (pod.spec.node_selector or {}).get(HOSTNAME)
+
+
 def hosts_chosen(pods: Sequence[Pod]) -> tuple[str, ...]:
     """Return the host that each pod selects, as Kueue's topology-aware scheduling writes it; empty = none selects any.
 

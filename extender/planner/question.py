@@ -16,7 +16,7 @@ from extender.fleet.hosts import demands_of
 from extender.fleet.images import with_images
 from extender.fleet.table import NOWHERE, FleetTable, Own
 from extender.gangs.annotations import watts_of
-from extender.gangs.job import holds_for, on_nodes
+from extender.gangs.job import holds_for, on_nodes, ranks_by_node
 from extender.gangs.pod_rules import hosts_chosen
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan
@@ -29,7 +29,6 @@ from scheduler.queue.dispatch import Candidate, closed_to, live_candidate
 from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running, RunningEntry
 from scheduler.queue.run_times import Prediction
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
-from topology.kubernetes.labels import HOSTNAME
 from topology.kubernetes.pods import Pod
 
 
@@ -86,7 +85,8 @@ class Asked:
     table: FleetTable  # the fleet's; its rows are those of rows and of the offers
     rows: IntArray = field(compare=False)  # shape [nodes of the cluster], the row of each; -1 = it is gone
     repair: RepairedPlan | None  # the plan that is to be repaired; None = the gang has no nodes
-    chosen: tuple[str, ...] = ()  # by rank, the nodes that its pods select; empty = the solver chooses
+    # by rank, of a repair by node rank, the nodes that its pods select; empty = the solver chooses
+    chosen: tuple[str, ...] = ()
     stopping: Stopping | None = None  # the question takes these for gone; they are to be stopped if there is room then
 
     @property
@@ -135,7 +135,7 @@ class RepairedPlan:
 
 @dataclass(frozen=True)
 class Stopping:
-    """Whole gangs, in this order, and single pods that may be stopped, and would have to for a gang to have room."""
+    """Whole gangs, in this order, and single pods that may be stopped, or leave already, for a gang to have room."""
 
     gangs: tuple[GangKey, ...]
     pods: tuple[Pod, ...]
@@ -205,12 +205,7 @@ def _asked(
     of_pods = job
     pods = [member.pod for member in gang.members if member is not None]
     try:
-        hosts = hosts_chosen(pods)
-        node_of = {host.labels.get(HOSTNAME, host.name): host.name for host in fleet.table.hosts} if hosts else {}
-        chosen = tuple(node_of.get(host, host) for host in hosts)
-        if chosen and plan is not None:
-            why, fix = "its pods select their nodes: no rank can have another", "delete all its pods"
-            raise InvalidGang(why, reason="HostsChosen", fix=fix)
+        chosen = tuple(map(fleet.node_called, hosts_chosen(pods)))
         # of a repair it is known on which nodes the pods are
         job = placed_in(job, tiers, fleet, sizes=fleet.table.node_sizes if plan is None else ())
     except InvalidGang as error:
@@ -229,6 +224,12 @@ def _asked(
             bound = {rank for rank, (member, node) in members if member is not None and member.pod.node == node}
             fixed = {rank for rank in gang.done.keys() | bound if plan.node_of_rank.get(rank) in stay}
         repair = RepairedPlan(plan, nodes, gone, frozenset(fixed), frozenset(own.likenesses))
+        if chosen:  # those that are replaced go where their pods say, the others are there
+            of_pod = dict(zip((pod.uid for pod in pods), chosen, strict=True))
+            by_rank = [None if member is None else of_pod[member.pod.uid] for member in gang.members]
+            groups = ranks_by_node(len(plan.nodes), plan.pods_per_node)
+            selected = (min(filter(None, by_rank[ranks.start : ranks.stop]), default=None) for ranks in groups)
+            chosen = tuple((node in gone and wanted) or node for node, wanted in zip(nodes, selected, strict=True))
     demands = demands_of(pods)
     view = fleet.view(demands, case.now, counted=levels_counted(job), pods=len(gang.members), own=own)
     if view.cluster is None:
@@ -250,16 +251,12 @@ def without(state: ClusterCache, question: Question, victims: Sequence[Running])
     if isinstance(question, NotAsked):
         return question
     entries = [victim for victim in victims if isinstance(victim, RunningEntry)]
-    gone, stopped = {entry.key for entry in entries}, {entry.key for entry in entries if not entry.leaving}
+    gone = {entry.key for entry in entries}
     singles = {uid: pod for uid, pod in state.pods.items() if state.member(uid) is None and key_of_pod(pod) in gone}
     hosts = question.table.hosts
     stopping = Stopping(
-        tuple(entry.key for entry in entries if entry.key in stopped and state.gang(entry.key) is not None),
-        tuple(
-            pod
-            for _, pod in sorted(singles.items())
-            if key_of_pod(pod) in stopped and not pod.leaving and not pod.terminal
-        ),
+        tuple(entry.key for entry in entries if state.gang(entry.key) is not None),
+        tuple(pod for _, pod in sorted(singles.items()) if not pod.terminal),
         {entry.key: frozenset(hosts[row].name for row in entry.places) for entry in entries},
     )
     held = np.zeros(len(hosts) + 1, dtype=np.int32)  # the last stands for nodes that are gone

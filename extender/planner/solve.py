@@ -7,6 +7,7 @@ nodes of it are lost, they alone are replaced, if that is possible: the others m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -248,23 +249,34 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
 
 
 def _repaired(question: Asked, broken: RepairedPlan, limits: Limits) -> Answer:
-    """Return a repair with the fewest moves, in which pods that run stay, or raise ``Infeasible``: no spares."""
+    """Return a repair with the fewest moves, in which pods that run stay, or raise ``Infeasible``: no spares.
+
+    Where its pods select their nodes, these are the repair.
+    """
     job, now = question.job, question.case.now
-    nodes = by_cell(question.cluster, job, broken.nodes)
     *first, last = question.attempts
-    mended: Repair | None = None
-    for attempt in first:
-        with suppress(Infeasible):
-            mended = repair(attempt, job, nodes, broken.lost, limits=limits)
-            break
-    mended = mended or repair(last, job, nodes, broken.lost, limits=limits)
-    plan = broken.plan.moved_to(by_rank(question.cluster, job, mended.nodes))
+    if question.chosen:
+        _on_chosen_nodes(question)
+        kept = {*broken.nodes} - {*broken.lost}
+        plan = _with_worth(question, broken.plan.moved_to(question.chosen), last, limits, kept=kept)
+    else:
+        nodes = by_cell(question.cluster, job, broken.nodes)
+        mended: Repair | None = None
+        for attempt in first:
+            with suppress(Infeasible):
+                mended = repair(attempt, job, nodes, broken.lost, limits=limits)
+                break
+        mended = mended or repair(last, job, nodes, broken.lost, limits=limits)
+        plan = broken.plan.moved_to(by_rank(question.cluster, job, mended.nodes))
+        plan = plan.with_worth(mended.after, answer=mended)
     ranks = enumerate(zip(broken.plan.nodes, plan.nodes, strict=True))
     moved = tuple(rank for rank, (old, new) in ranks if old != new)
+    if question.chosen and not moved:
+        why = "its pods select their nodes: no rank can have another"
+        raise Infeasible(why, fix="delete all its pods, or wait until those of lost nodes select others")
     if running := [rank for rank in moved if rank in broken.fixed]:
         why = f"pods that run would have to move: rank {few(running)}; delete the gang's pods to move all"
         return _unplaced(question, why)
-    plan = plan.with_worth(mended.after, answer=mended)
     plan = plan.unweighed(now) if broken.guessed & {*plan.node_names} else plan
     moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
     return Answer(plan.key, True, plan.with_condition("Healthy", True, "Repaired", moves, now), moved)
@@ -280,16 +292,28 @@ def weigh(question: Question, limits: Limits) -> GangPlan:
         return plan.without_condition(WEIGHED)
     if question.repair.guessed:
         return plan.unweighed(question.case.now)
-    job, cluster = question.job, question.cluster
-    own, free = [cluster.index_of[name] for name in plan.node_names], cluster.free_gpus.copy()
-    free[own] = cluster.gpus[own]
-    flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
-    cluster = cluster.replace(free_gpus=free, flags=flags)
     try:
-        worth = evaluate(cluster, job, by_cell(cluster, job, plan.node_names))
-        best = run(ALGORITHMS.load("exact"), cluster, job, limits)
+        return _with_worth(question, plan, question.cluster, limits, kept={*plan.node_names})
     except ArnoldError:
         return plan.without_condition(WEIGHED)
+
+
+def _with_worth(
+    question: Asked, plan: GangPlan, cluster: Cluster, limits: Limits, *, kept: AbstractSet[str]
+) -> GangPlan:
+    """Return a plan with what its nodes are worth, beside the best of these and all that are free.
+
+    :param kept: nodes on which pods may stay, whatever is said of them.
+    :raises ArnoldError: these nodes cannot be had.
+    """
+    assert question.repair is not None
+    job, own = question.job, [cluster.index_of[name] for name in question.repair.nodes]
+    free = cluster.free_gpus.copy()
+    free[own] = cluster.gpus[own]
+    flags = {node: flag for node, flag in cluster.flags.items() if cluster.names[node] not in kept}
+    cluster = cluster.replace(free_gpus=free, flags=flags)
+    worth = evaluate(cluster, job, by_cell(cluster, job, plan.node_names))
+    best = run(ALGORITHMS.load("exact"), cluster, job, limits)
     weighed = best.weighed(best.proposal, worth, trivial_bound(job) if best.bound is None else best.bound)
     return plan.with_worth(worth, answer=weighed)
 

@@ -43,6 +43,7 @@ from extender.objects import decode_allocation, decode_budget, decode_namespace,
 from extender.plans.definitions import OPENAPI, read_definitions
 from extender.plans.gang_history import decode_history
 from extender.plans.reservation import decode_reservation
+from extender.queue_views import wanted_nodes
 from extender.service.settings import (
     LogFormat,
     ServeOptions,
@@ -129,6 +130,7 @@ class _Process:
                 passed_over=lambda: sum(map(len, passed_over(state).values())),
                 free_nodes=lambda: state.fleet.whole_free_nodes(datetime.now(UTC)) if readiness.synced() else 0,
                 ready=lambda: not readiness.reasons(),
+                wanted_nodes=partial(wanted_nodes, state),
             )
             for_plans = api.lane(rate=200, parallel=8)
             writer = Writer(

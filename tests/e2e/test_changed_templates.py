@@ -13,16 +13,16 @@ from tests.e2e.harness.waiting import wait_until
 from topology.generate import generate
 
 
-def _stateful_set(namespace: str, microbatches: str, image: str) -> Object:
-    """A StatefulSet of six whole-node pods, all made at once."""
-    notes = {"arnold.dev/parallelism": "tp=8,pp=2,dp=3", "arnold.dev/microbatches": microbatches}
+def _stateful_set(namespace: str, image: str, **words: str) -> Object:
+    """A StatefulSet of 32 whole-node pods, all made at once."""
+    notes = {"arnold.dev/parallelism": "tp=8,pp=4,dp=8", **{f"arnold.dev/{key}": text for key, text in words.items()}}
     gated = {"schedulerName": "arnold", "schedulingGates": [{"name": GATE}], "terminationGracePeriodSeconds": 0}
     template = {
         "metadata": {"labels": {"app": "t"}, "annotations": notes},
         "spec": {**gated, "containers": [{**container(8), "image": image}]},
     }
     spec = {
-        "replicas": 6,
+        "replicas": 32,
         "serviceName": "t",
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": {"app": "t"}},
@@ -35,25 +35,26 @@ def _stateful_set(namespace: str, microbatches: str, image: str) -> Object:
 def test_a_rolling_update_that_changes_annotations_and_image(arnold_plane: ControlPlane, namespace: str) -> None:
     """Pod by pod comes anew with other words and another image, each on its rank's node; the plan stays in force."""
     plane = arnold_plane
-    cluster = generate("minipods", minipods=2, nodes=8)
+    cluster = generate("minipods", minipods=4, nodes=36)
     make_real(plane.admin, cluster)
+    other = {"alpha": "0.7", "expected-duration": "36h", "microbatches": "32"}
 
     def images() -> set[str]:
         pods = plane.admin.all("pods", namespace)
         return {it["spec"]["containers"][0]["image"] for it in pods if it["spec"].get("nodeName")}
 
     with running(plane, levels=level_labels(cluster)), guarded(plane):
-        plane.admin.create(_stateful_set(namespace, "16", "train:1"))
-        before = wait_until(lambda: plan_in(plane.admin, "t", namespace, "Bound"), "six pods on their nodes")
-        plane.admin.apply(_stateful_set(namespace, "32", "train:2"))
+        plane.admin.create(_stateful_set(namespace, "train:1", alpha="0.3", microbatches="16"))
+        before = wait_until(lambda: plan_in(plane.admin, "t", namespace, "Bound"), "32 pods on their nodes")
+        plane.admin.apply(_stateful_set(namespace, "train:2", **other))
         wait_until(
-            lambda: images() == {"train:2"} and len(bound(plane.admin, namespace)) == 6,
-            "six pods of the new template on nodes",
-            seconds=180.0,
+            lambda: images() == {"train:2"} and len(bound(plane.admin, namespace)) == 32,
+            "32 pods of the new template on nodes",
+            seconds=300.0,
         )
         after = wait_until(lambda: plan_in(plane.admin, "t", namespace, "Bound"), "the plan to say so")
         assert after.nodes == before.nodes
-        # rank 5 came first with the new words, rank 0 last: then all say the same, and not what was planned
+        # rank 31 came first with the new words, rank 0 last: then all say the same, and not what was planned
         condition = after.condition("Healthy")
         assert (condition["status"], condition["reason"]) == ("False", "NotAsPlanned")
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.e2e.harness import peers
 from tests.e2e.harness.arnold import running
-from tests.e2e.harness.client import Object
+from tests.e2e.harness.client import Client, Object
 from tests.e2e.harness.invariants import guarded
-from tests.e2e.harness.nodes import DOMAIN, level_labels, make_real
+from tests.e2e.harness.nodes import DOMAIN, level_labels, lose, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in, plan_of
-from tests.e2e.harness.pods import GATE, gated, indexed_job, pod
+from tests.e2e.harness.pods import GATE, bound, gated, indexed_job, pod
 from tests.e2e.harness.waiting import wait_until
 from topology.generate import generate
 
@@ -93,6 +95,36 @@ def test_the_hosts_that_kueue_chose_are_the_plan(
         plan = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "four pods on their nodes")
         assert _hosts_by_rank(plane, namespace, "llm") == plan.nodes
         assert "its pods select" in plan.condition("Planned")["message"]
+
+
+@pytest.mark.parametrize("fails", [lose, lambda client, name: client.delete("nodes", name)], ids=["away", "deleted"])
+def test_a_rank_follows_the_host_that_kueue_gives_it_in_place_of_a_lost_one(
+    arnold_plane: ControlPlane, namespace: str, say: Callable[[str], None], fails: Callable[[Client, str], None]
+) -> None:
+    """Kueue replaces the node of an admitted workload: no second plan is made, that rank alone moves, as Kueue says."""
+    plane = arnold_plane
+    with _in_front(plane, namespace, say, tas=True):
+        plane.admin.create(_job("llm", namespace, **{"kueue.x-k8s.io/podset-required-topology": f"{DOMAIN}/minipod"}))
+        before = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "four pods on their nodes")
+        fails(plane.admin, before.nodes[2])
+        # what the taint and garbage controllers, which do not run here or not so soon, would do
+        (pod_of_rank,) = plane.admin.all("pods", namespace, labelSelector=f"job-name=llm,{INDEX}=2")
+        plane.admin.delete("pods", pod_of_rank["metadata"]["name"], namespace)
+
+        def followed() -> bool:
+            plan, there = plan_in(plane.admin, "llm", namespace, "Bound"), bound(plane.admin, namespace)
+            moved = plan is not None and before.nodes[2] not in plan.nodes
+            return plan is not None and moved and len(there) == 4 and {*there.values()} == {*plan.nodes}
+
+        wait_until(followed, "the rank on another node")
+        after = plan_of(plane.admin, "llm", namespace)
+        assert after is not None
+        assert [node for rank, node in enumerate(after.nodes) if rank != 2] == [*before.nodes[:2], before.nodes[3]]
+        assert _hosts_by_rank(plane, namespace, "llm") == after.nodes
+        assert after.condition("Healthy")["status"] == "True"
+        (workload,) = plane.admin.all("workloads", namespace)
+        conditions = {it["type"]: it["status"] for it in workload["status"]["conditions"]}
+        assert (conditions["Admitted"], conditions.get("Evicted", "False")) == ("True", "False")
 
 
 def _hosts_by_rank(plane: ControlPlane, namespace: str, job: str) -> tuple[str, ...]:

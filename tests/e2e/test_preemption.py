@@ -74,4 +74,4 @@ def test_a_gang_is_stopped_whole_and_nobody_steals_its_nodes(arnold_plane: Contr
 def _outranked(plane: ControlPlane, namespace: str) -> str:
     """What a is told once it is stopped."""
     plan = plan_in(plane.admin, "a", namespace, "Queued")
-    return plan.message if plan is not None and plan.status["reason"] == "PreemptedByPriority" else ""
+    return plan.message if plan is not None and plan.status["reason"] == "Preempted" else ""

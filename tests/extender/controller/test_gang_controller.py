@@ -520,10 +520,12 @@ def test_all_gangs_are_thought_about_now_and_then(monkeypatch: pytest.MonkeyPatc
             submit(api, "waits", 4)
             await until(lambda: phase(api, "waits") is PlanPhase.RELEASED, "the second gang to be released")
             flagged = api.find(NODES, min(nodes_of(api, "runs")))
-            end = datetime.now(UTC) + timedelta(seconds=0.5)
-            flagged["metadata"]["annotations"] = {SLOWDOWN: "faulty", SLOWDOWN_UNTIL: end.isoformat()}
+            flagged["metadata"]["annotations"] = {SLOWDOWN: "faulty"}
             api.put(NODES, flagged)
             await until(lambda: healthy(api) == "False", "the flag to be told")
+            end = datetime.now(UTC) + timedelta(seconds=0.5)
+            flagged["metadata"]["annotations"] |= {SLOWDOWN_UNTIL: end.isoformat()}
+            api.put(NODES, flagged)
             # Nothing happens in the cluster any more.
             await until(lambda: healthy(api) == "True", "the end of the flag to be told")
 

@@ -6,16 +6,18 @@ import copy
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.controller.actions import Evict, Release, RepairAction, Write
+from extender.controller.actions import Release, RepairAction
 from extender.controller.decide import decide
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase
+from extender.queue_views import wanted_nodes
 from extender.verbs import planned_node
 from tests.case_counts import examples
 from tests.extender.controller.world import TERMS, World
@@ -73,6 +75,19 @@ def test_promised_nodes_are_counted_once() -> None:
     world = released(5)
     metrics = Metrics(plans=world.state.plans.values, leads=lambda: True, reservations=lambda: ())
     assert b"arnold_promised_nodes 3.0" in metrics.text()
+
+
+def test_nodes_that_a_gang_waits_for_are_counted_as_its_pods_share_them() -> None:
+    """Of eight nodes six are taken: five pods of 4 GPUs want three, of which two are free."""
+    world = World()
+    world.gang("large", 6)
+    world.settle()
+    world.gang("g", 5, gpus=4)
+    world.settle()
+    assert world.phase("g") is PlanPhase.QUEUED
+    wanted = partial(wanted_nodes, world.state)
+    metrics = Metrics(plans=world.state.plans.values, leads=lambda: True, wanted_nodes=wanted)
+    assert b'arnold_gang_queued_nodes{gang="g",namespace="team",reason="NoRoom"} 3.0' in metrics.text()
 
 
 def test_a_pod_that_comes_again_has_its_ranks_node() -> None:
@@ -308,20 +323,6 @@ def test_an_expired_plan_is_taken_again() -> None:
     world.settle()
     after = world.plan("g")
     assert (after.nodes, after.pods_per_node) == (before.nodes, 2)
-
-
-def test_all_its_pods_are_evicted_for_another() -> None:
-    """A preemptible gang that is unwanted gives its nodes back first, then every pod goes."""
-    world = World()
-    world.gang("g", 5, {"arnold.dev/preemptible": "true"}, gpus=4, owner=OWNER)
-    world.settle()
-    world.bind(*names(5))
-    world.settle()
-    (write,) = decide(world.state, world.now, TERMS, unwanted={key("g"): "makes room"}).actions
-    assert isinstance(write, Write)
-    assert (write.plan.nodes, write.plan.pods_per_node) == ((), 1)
-    world.write(write.plan)
-    assert [one.pod.name for one in world.decide().actions if isinstance(one, Evict)] == names(5)
 
 
 # Whatever happens

@@ -103,7 +103,7 @@ def test_the_cheapest_gang_makes_room_whole() -> None:
             c, stopped = plan(api, "c"), plan(api, "b")
             assert c is not None
             assert stopped is not None
-            assert (stopped.phase, stopped.reason) == (PlanPhase.QUEUED, "PreemptedByPriority")
+            assert (stopped.phase, stopped.reason) == (PlanPhase.QUEUED, "Preempted")
             assert says(stopped.message, f"makes room for gang {SPACE}/c", "priority 5", "evicted at")
             assert (c.phase, c.victims, c.promised, c.expires) == (PlanPhase.PLANNED, (f"{SPACE}/b",), c.nodes, None)
             assert {*c.nodes} == {*b.nodes}
@@ -115,7 +115,7 @@ def test_the_cheapest_gang_makes_room_whole() -> None:
             assert released is not None
             assert (released.nodes, released.victims) == (c.nodes, ())
             assert phase(api, "a") is PlanPhase.BOUND
-            await until(lambda: "PreemptedByPriority" in reasons(api), "the event")
+            await until(lambda: "Preempted" in reasons(api), "the event")
 
     run(scenario)
 

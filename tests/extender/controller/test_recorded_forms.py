@@ -1,4 +1,4 @@
-"""Gangs of two roles as real controllers make them, from recordings; where none can be built, as their sources say.
+"""Gangs of two roles as real controllers make them, from recordings; of Volcano, Grove and Kubeflow v1 as sources say.
 
 ``python -m tests.e2e.record_forms`` records.
 """
@@ -13,7 +13,7 @@ import pytest
 from extender.objects import decode_owner
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
-from tests.extender.things import Json, key, minipods, pod_json
+from tests.extender.things import SPACE, Json, key, minipods, pod_json, uid
 from tests.facts import says
 
 FORMS = Path(__file__).parents[1] / "forms"
@@ -25,20 +25,32 @@ def recorded(name: str) -> list[Json]:
     return objects
 
 
+VOLCANO_GROUP = "llm-5f2c1c6e-5d0f-4a41-9a3c-1f1d2a8b7c60"
+
+
 def volcano() -> list[Json]:
-    """Two tasks of a Volcano Job, as its controller (1.15, ``createJobPod``) annotates and labels them."""
+    """Two tasks of a Volcano Job and one without GPUs, as its controller (1.14.1, ``createJobPod``) makes them.
+
+    The PodGroup is named after the Job and its UID, and counts all pods: ``gang-size`` says how many have GPUs.
+    """
 
     def pod(task: str, index: int, gpus: int) -> Json:
-        said = {"volcano.sh/task-spec": task, "volcano.sh/task-index": str(index), "volcano.sh/job-name": "llm"}
-        notes = {**said, "scheduling.k8s.io/group-name": "llm", "arnold.dev/gang-size": "4"}
-        return pod_json(f"llm-{task}-{index}", gpus=gpus, labels=said, annotations=notes, gate=gpus > 0)
+        labels = {"task-spec": task, "task-index": str(index), "job-name": "llm", "queue-name": "default"}
+        said = {f"volcano.sh/{name}": text for name, text in labels.items()}
+        notes = {**said, "scheduling.k8s.io/group-name": VOLCANO_GROUP, "volcano.sh/template-uid": f"llm-{task}"}
+        notes |= {"arnold.dev/gang-size": "4"}
+        owner = ("Job", "llm")
+        return pod_json(f"llm-{task}-{index}", gpus=gpus, labels=said, annotations=notes, gate=gpus > 0, owner=owner)
 
+    about = {"name": VOLCANO_GROUP, "namespace": SPACE, "uid": uid(VOLCANO_GROUP)}
+    each = {"decode": 2, "prefill": 2, "router": 1}
+    group: Json = {"kind": "PodGroup", "metadata": about, "spec": {"minMember": 5, "minTaskMember": each}}
     tasks = [("decode", 0, 8), ("decode", 1, 8), ("prefill", 0, 8), ("prefill", 1, 8), ("router", 0, 0)]
-    return [pod(*task) for task in tasks]
+    return [group, *(pod(*task) for task in tasks)]
 
 
 def pytorchjob() -> list[Json]:
-    """Master and workers of a PyTorchJob, as the Training Operator 1.9 labels them."""
+    """Master and workers of a PyTorchJob, as the Training Operator (1.9.3, ``createNewPod``) labels them."""
 
     def pod(role: str, index: int) -> Json:
         said = {"job-name": "llm", "operator-name": "pytorchjob-controller", "replica-type": role}
@@ -51,17 +63,42 @@ def pytorchjob() -> list[Json]:
     return [pod("worker", 0), pod("worker", 1), pod("master", 0)]
 
 
+GROVE_GATE = {"name": "grove.io/podgang-pending-creation"}
+
+
 def grove() -> list[Json]:
-    """Two cliques of a PodCliqueSet, as Grove 0.1 labels pods; it writes gates itself, so the label names the gang."""
+    """Two cliques of a PodCliqueSet, as Grove (0.1.0-alpha.9, ``buildResource``) makes pods, its own gate lifted.
+
+    It leaves no other gate in a template: the label of the cliques names the gang, and our policy adds gate and
+    scheduler.
+    """
 
     def pod(clique: str, index: int) -> Json:
         said = {"podclique": f"llm-0-{clique}", "podgang": "llm-0", "podclique-pod-index": str(index)}
-        labels = {"arnold.dev/gang": "llm", **{f"grove.io/{name}": text for name, text in said.items()}}
+        said |= {"podcliqueset-replica-index": "0"}
+        labels = {"arnold.dev/gang": "llm", "app.kubernetes.io/part-of": "llm"}
+        labels |= {f"grove.io/{name}": text for name, text in said.items()}
         notes = {"arnold.dev/gang-size": "4"}
         owner = ("PodClique", f"llm-0-{clique}")
-        return pod_json(f"llm-0-{clique}-{index}", labels=labels, annotations=notes, gate=True, owner=owner)
+        hostname = f"llm-0-{clique}-{index}"
+        name = f"{hostname}-x7k2p"
+        return pod_json(name, labels=labels, annotations=notes, gate=True, owner=owner, hostname=hostname)
 
     return [pod("prefill", 1), pod("prefill", 0), pod("decode", 0), pod("decode", 1)]
+
+
+def test_pods_that_grove_holds_wait_for_it() -> None:
+    """Until it has made their PodGang, which the plan names; then they start."""
+    pods = grove()
+    for pod in pods:
+        pod["spec"]["schedulingGates"].append(GROVE_GATE)
+    world = settled(pods)
+    assert (world.phase("llm"), world.plan("llm").reason) == (PlanPhase.WAITING, "OtherGates")
+    assert says(world.plan("llm").message, GROVE_GATE["name"])
+    for name in [*world.pods]:
+        world.change(name, lambda pod: pod["spec"]["schedulingGates"].remove(GROVE_GATE))
+    world.settle()
+    assert world.phase("llm") is PlanPhase.RELEASED
 
 
 CASES = [
@@ -84,7 +121,7 @@ CASES = [
     ),
     pytest.param("llm", pytorchjob(), "llm-master-0 llm-worker-0 llm-worker-1", id="PyTorchJob"),
     pytest.param(
-        "llm", volcano(), "llm-decode-0 llm-decode-1 llm-prefill-0 llm-prefill-1", id="Volcano Job of two tasks"
+        VOLCANO_GROUP, volcano(), "llm-decode-0 llm-decode-1 llm-prefill-0 llm-prefill-1", id="Volcano Job of two tasks"
     ),
     pytest.param(
         "llm", grove(), "llm-0-decode-0 llm-0-decode-1 llm-0-prefill-0 llm-0-prefill-1", id="Grove, two cliques"

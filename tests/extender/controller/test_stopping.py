@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from extender.controller.actions import Evict, Write
-from extender.controller.decide import decide
+from extender.controller.actions import Evict
+from extender.controller.decide import decide, taking
 from extender.planner.round import PlanningRound
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key, node
+from tests.facts import says
 
 STOP = {"arnold.dev/preemptible": "true"}
-WHY = "makes room for gang team/llm"
 
 
 def bound_gang(annotations: dict[str, str]) -> tuple[World, list[str]]:
@@ -26,83 +26,78 @@ def bound_gang(annotations: dict[str, str]) -> tuple[World, list[str]]:
     return world, pods
 
 
-def unwanted(world: World) -> list[object]:
-    """What is decided about the gang when it is to be stopped."""
-    return list(decide(world.state, world.now, TERMS, unwanted={key("g"): WHY}).actions)
+def wanted_by(priority: int, annotations: dict[str, str]) -> tuple[World, list[str]]:
+    """Gang g on its two nodes, and gang p of a priority, whose plan names it as a victim and has not got its nodes."""
+    world, pods = bound_gang(annotations)
+    world.gang("p", 2, priority=priority, owner=("Job", "p"))
+    gang = world.state.gang(key("p"))
+    assert gang is not None
+    assert gang.job is not None
+    plan = GangPlan(key("p"), PlanPhase.QUEUED, spec=PlanSpec.of(gang.job, dialect=gang.dialect, priority=priority))
+    plan = plan.replace(nodes=world.plan("g").nodes, pods=uids_of(gang))
+    world.write(taking(plan, [key("g")], world.now, TERMS))
+    return world, pods
 
 
-def test_its_nodes_are_given_back_before_its_pods_go() -> None:
-    """The plan says why; from then on it says that the pods have to go, also to a controller that has just started."""
-    world, _ = bound_gang(STOP)
-    (write,) = unwanted(world)
-    assert isinstance(write, Write)
-    assert (write.plan.phase, write.plan.reason, write.plan.message, write.plan.nodes) == (
-        "Queued",
-        "Preempted",
-        WHY,
-        (),
-    )
-    world.write(write.plan)
-    evicted = [action for action in world.decide().actions if isinstance(action, Evict)]
-    assert [(one.pod.name, one.why) for one in evicted] == [("g-0", WHY), ("g-1", WHY)]
+def given_up() -> tuple[World, list[str]]:
+    """One that may be stopped has given its nodes to an announced one, of no higher priority, and goes."""
+    world, pods = wanted_by(0, STOP)
+    for name in ("g", "p"):
+        assert step(world, name) == []
+    assert world.phase("p") is PlanPhase.PLANNED
+    return world, pods
+
+
+def test_it_says_why_also_to_a_controller_that_has_just_started() -> None:
+    """All follows from the two plans: whose nodes they are, who goes, and for whom."""
+    world, _ = given_up()
+    plan = world.plan("g")
+    assert (plan.phase, plan.reason, plan.nodes) == (PlanPhase.QUEUED, "Preempted", ())
+    assert says(plan.message, "makes room for gang team/p", "evicted at")
+    assert [(it.pod.name, it.why) for it in step(world, "g")] == [("g-0", plan.message), ("g-1", plan.message)]
 
 
 def test_whoever_is_left_has_to_go() -> None:
     """After a failure half-way: those that leave already are not deleted again, those that are left are."""
-    world, pods = bound_gang(STOP)
-    (write,) = unwanted(world)
-    assert isinstance(write, Write)
-    world.write(write.plan)
+    world, pods = given_up()
     world.change(pods[0], lambda pod: pod["metadata"].update(deletionTimestamp="2026-11-21T12:00:00Z"))
-    assert [action.pod.name for action in world.decide().actions if isinstance(action, Evict)] == ["g-1"]
+    assert [action.pod.name for action in step(world, "g")] == ["g-1"]
 
 
 def test_it_waits_as_any_other_afterwards() -> None:
     """Its controller makes the pods anew, behind the gate; complete again, it is planned as soon as there is room."""
-    world, pods = bound_gang(STOP)
-    (write,) = unwanted(world)
-    assert isinstance(write, Write)
-    world.write(write.plan)
+    world, pods = given_up()
     world.recreate(pods[0])
-    assert [action.pod.name for action in world.decide().actions if isinstance(action, Evict)] == ["g-1"]
+    assert [action.pod.name for action in step(world, "g")] == ["g-1"]
     world.recreate(pods[1])
-    assert world.decide().unplaced == [key("g")]
     world.settle()
-    assert world.phase("g") is PlanPhase.RELEASED
+    assert (world.phase("p"), world.phase("g")) == (PlanPhase.RELEASED, PlanPhase.RELEASED)
+    assert {*world.plan("p").nodes}.isdisjoint(world.plan("g").nodes)
 
 
-def test_a_gang_that_does_not_say_so_is_never_stopped() -> None:
-    """Whoever wants it: the annotation of all its pods is what allows it."""
-    world, pods = bound_gang({})
-    assert unwanted(world) == []
-    world, pods = bound_gang(STOP)
+@pytest.mark.parametrize("annotations", [{}, {"arnold.dev/preemptible": "false"}])
+def test_a_gang_that_does_not_say_so_is_never_stopped(annotations: dict[str, str]) -> None:
+    """Whoever wants it, unless that has a higher priority: the annotation of all its pods is what allows it."""
+    world, _ = wanted_by(0, annotations)
+    for _ in range(2):
+        assert step(world, "g") == step(world, "p") == []
+    assert (world.phase("g"), world.phase("p")) == (PlanPhase.BOUND, PlanPhase.QUEUED)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_word_taken_back_in_time_keeps_the_gang(*, late: bool) -> None:
+    """None of its pods is gone, though its nodes may have been given away already: it has them again."""
+    world, pods = given_up() if late else wanted_by(0, STOP)
+    nodes = world.state.plans[key("p")].nodes
     world.change(pods[0], lambda pod: pod["metadata"]["annotations"].pop("arnold.dev/preemptible"))
-    assert unwanted(world) == []
-
-
-def test_a_word_taken_back_in_time_keeps_the_gang() -> None:
-    """Its nodes were given back already, and none of its pods is gone: it takes them again."""
-    world, pods = bound_gang(STOP)
-    nodes = world.plan("g").nodes
-    (write,) = unwanted(world)
-    assert isinstance(write, Write)
-    world.write(write.plan)
-    world.change(pods[0], lambda pod: pod["metadata"]["annotations"].pop("arnold.dev/preemptible"))
-    world.settle()
-    assert (world.phase("g"), world.plan("g").nodes) == (PlanPhase.BOUND, nodes)
+    for name in ("p", "g") * 3:
+        assert step(world, name) == []
+    assert (world.phase("g"), {*world.plan("g").nodes}) == (PlanPhase.BOUND, {*nodes})
 
 
 def preempting() -> tuple[World, list[str]]:
-    """Gang g on its two nodes, and gang p, whose plan names it as a victim and has not got its nodes yet."""
-    world, pods = bound_gang({})
-    world.gang("p", 2, priority=5, owner=("Job", "p"))
-    gang = world.state.gang(key("p"))
-    assert gang is not None
-    assert gang.job is not None
-    plan = GangPlan(key("p"), PlanPhase.QUEUED, spec=PlanSpec.of(gang.job, dialect=gang.dialect, priority=5))
-    plan = plan.replace(nodes=world.plan("g").nodes, pods=uids_of(gang), victims=(str(key("g")),))
-    world.write(plan)
-    return world, pods
+    """A gang of higher priority is to have the nodes of one that has not said that it may be stopped."""
+    return wanted_by(5, {})
 
 
 def step(world: World, name: str) -> list[Evict]:
@@ -121,7 +116,7 @@ def test_nodes_go_from_one_gang_to_the_other_and_to_no_third() -> None:
     assert step(world, "p") == []
     assert world.phase("p") is PlanPhase.QUEUED
     assert step(world, "g") == []
-    assert (world.phase("g"), world.plan("g").reason) == (PlanPhase.QUEUED, "PreemptedByPriority")
+    assert (world.phase("g"), world.plan("g").reason) == (PlanPhase.QUEUED, "Preempted")
     assert step(world, "g") == []
     assert step(world, "p") == []
     assert ({*world.plan("p").promised}, world.phase("p")) == (nodes, PlanPhase.PLANNED)
