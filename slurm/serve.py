@@ -44,6 +44,8 @@ FLEXIBLE = f"FLEX,{FLAGS}"
 LOCK = ".serve.lock"
 AWAY = ("not on PATH", "no answer within", "Unable to contact", "timed out", "Connection refused", "Zero Bytes")
 """Words of errors after which nothing more is asked for a while."""
+DENIED = ("ermission denied", "Invalid user id")
+"""Words of errors of an account that may not do what is asked, of any job."""
 
 
 class AlreadyServed(ArnoldError):
@@ -174,9 +176,9 @@ class Service:
             if isinstance(error, SlurmRefused) and any(word in error.message for word in AWAY):
                 raise
             reason = error.message.rpartition(": ")[2] if isinstance(error, SlurmRefused) else error.message
-            denied = "ermission denied" in reason
+            denied = next((words for words in DENIED if words in reason), "")
             line = f"{error.where}: {reason}" + ("; `arnold slurm check` says what is missing" if denied else "")
-            if (about := reason if denied else line) not in told:
+            if (about := denied or line) not in told:
                 told.add(about)
                 self.say(line)
 

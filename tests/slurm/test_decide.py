@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slurm import decide
 from slurm.decide import WAIT, SlurmQueue
 from tests.slurm.made_slurm import BLOCKS, GRID, NODES, NOW, decided, job, looked, running
 
@@ -112,6 +113,16 @@ def test_jobs_that_are_left_alone(changes: dict[str, object], state: str | None)
     decision = decided(looked(job(**changes)))
     assert decision.updates == ()
     assert decision.states.get("1") == state
+
+
+def test_a_list_of_nodes_that_slurm_would_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job begins as a plain one instead, with the length of the list (n[01,03,05,07]) in the reason."""
+    monkeypatch.setattr(decide, "MOST_NAMES", 14)
+    assert decided(looked(job())).updates[0].nodes
+    monkeypatch.setattr(decide, "MOST_NAMES", 13)
+    (update,) = decided(looked(job())).updates
+    assert "ReqNodeList" not in update.fields
+    assert "its has 14" in update.fields["Comment"]
 
 
 def test_a_begin_of_the_users_own_is_kept() -> None:

@@ -30,7 +30,8 @@ class Told:
         """As :func:`slurm.ask.tell`."""
         self.calls.append((words, any(read_orders(self.folder))))
         if words[0] in self.refused:
-            raise SlurmRefused(f"scontrol ended with 1: {self.refused[words[0]]}", where=f"scontrol {words[0]}")
+            why = self.refused[words[0]].format(words[1])
+            raise SlurmRefused(f"scontrol ended with 1: {why}", where=f"scontrol {' '.join(words[:2])}")
 
 
 def test_reservation_order_and_one_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +56,18 @@ def test_a_reservation_that_is_refused_is_done_without(tmp_path: Path, monkeypat
     assert [words[1] for words in updates] == ["JobId=1", "JobId=2"]
     assert not any("ReservationName" in word for words in updates for word in words)
     assert sum("permission denied" in line and "arnold slurm check" in line for line in told.log) == 1
+
+
+@pytest.mark.parametrize("refusal", ["Invalid user id for job {}", "Access/permission denied for {}"])
+def test_an_account_that_may_update_no_job_of_others_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    """In either wording of Slurm's, whatever job it is about."""
+    told, once = Told(tmp_path, monkeypatch, update=refusal), set[str]()
+    for live in (looked(job(1), job(2)), looked(job(3))):
+        told.service.act(decided(live), live, once)
+    (line,) = told.log
+    assert "arnold slurm check" in line
 
 
 def test_on_blocks_nothing_is_done_without_a_reservation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

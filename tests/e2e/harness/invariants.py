@@ -208,9 +208,10 @@ class Lookout:
         now, elapsed, lasting = time.monotonic(), time.monotonic() - self._looked, self._lasting
         self._looked, self._lasting = now, {}
         for kind, lines in kinds.items():
+            self.longest.setdefault(kind, 0.0)
             for line in lines:
                 self._lasting[line] = lasting[line] + min(elapsed, LONGEST_GAP) if line in lasting else 0.0
-                self.longest[kind] = max(self.longest.get(kind, 0.0), self._lasting[line])
+                self.longest[kind] = max(self.longest[kind], self._lasting[line])
                 if self._lasting[line] > patience:
                     self.seen.append(f"for {patience:g} s: {line}")
 
