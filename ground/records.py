@@ -190,7 +190,7 @@ class RecordType(type):
     """Type of JSON records: each is a frozen dataclass with slots, without a decorator that says so."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: bool) -> Any:
-        """Make the class, by options of :func:`dataclasses.dataclass`, which makes it again with ``__slots__``."""
+        """Make the class, by options of ``dataclass``, which makes it again with ``__slots__``."""
         made = super().__new__(cls, name, bases, body)
         return made if "__slots__" in body else dataclass(frozen=True, slots=True, **options)(made)
 
