@@ -34,7 +34,7 @@ OTHERS = [name for name in ALGORITHMS.names() if name != BEST]
 KUBERNETES = ("binding", "filter", "waiting", "failover", "churn", "hostile", "page")
 SLURM = ("choices", "rules", "serve")
 PEERS = ("speed", "quality")
-EVIDENCE = ("hangs", "texts", "pairs")  # Each a module of :mod:`benchmarks.evidence`
+EVIDENCE = ("hangs", "texts", "pairs", "strengths")  # Each a module of :mod:`benchmarks.evidence`
 
 Instances = Annotated[int, "instances"]
 Limit = Annotated[float, "limit of one instance, seconds"]

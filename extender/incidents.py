@@ -72,6 +72,14 @@ async def list_histories(api: ClusterApi) -> dict[str, GangHistory]:
     return histories
 
 
+async def history_of(api: ClusterApi, namespace: str) -> GangHistory:
+    """Return the history of a namespace, empty where there is none yet, or raise ``ClusterError``."""
+    try:
+        return decode_history(await api.get(HISTORIES, HISTORY_NAME, namespace=namespace))
+    except NotFound:
+        return GangHistory(namespace=namespace)
+
+
 def looked_at(before: GangIncident | None, seen: GangSeen, now: datetime) -> GangIncident | None:
     """Return the incident of a gang after a look, ``None`` = there is none.
 
@@ -207,10 +215,7 @@ async def _answered(
 async def _note(api: ClusterApi, namespace: str, incident: GangIncident) -> None:
     """Write an incident into the history of its namespace, or raise ``Conflict``: others write it all the time."""
     for last in (False,) * (TRIES - 1) + (True,):
-        try:
-            history = decode_history(await api.get(HISTORIES, HISTORY_NAME, namespace=namespace))
-        except NotFound:
-            history = GangHistory(namespace=namespace)
+        history = await history_of(api, namespace)
         document = encode_history(history.noted(incident))
         try:
             if history.uid:

@@ -30,6 +30,7 @@ PLAN_EXAMPLES = """\b
 Examples:
   arnold health pairs plan --cluster cluster.csv --output pairs.slurm
   sbatch pairs.slurm
+  arnold health pairs plan --cluster nodes.json --output pairs.yaml
   arnold health pairs read pairs.csv --cluster cluster.csv
   arnold health pairs plan --cluster cluster.csv --results pairs.csv
   arnold health pairs plan --cluster cluster.csv --suspects n0017,n0018
@@ -42,7 +43,9 @@ Examples:
 @cluster_options
 @click.option("--suspects", metavar="NODE,..", help="Nodes to test, names or Slurm hostlists.  [default: all]")
 @file_option("--results", help="What was measured so far, a CSV of node_a,node_b,busbw_gbs: the next round is planned.")
-@file_option("--output", written=True, help="Write a batch script of Slurm that runs the rounds.")
+@file_option(
+    "--output", written=True, help="Write what runs the rounds: a batch script of Slurm, or, with .yaml, Jobs."
+)
 @takes(files=ClusterFiles)
 def plan(*, as_json: bool, suspects: str | None, results: str | None, output: str | None, files: ClusterFiles) -> None:
     """Say which pairs of nodes to test, in rounds; the pairs of a round run at once, each node in one at most.
@@ -53,6 +56,7 @@ def plan(*, as_json: bool, suspects: str | None, results: str | None, output: st
     import numpy as np
 
     from arnold.documents.look_answers import plan_document, print_plan
+    from health.pairs.kubernetes_jobs import pair_jobs
     from health.pairs.measured import batch_script, read_pairs
     from health.pairs.rounds import next_round, plan_rounds
     from topology.node_names import expand_hostlist
@@ -69,7 +73,8 @@ def plan(*, as_json: bool, suspects: str | None, results: str | None, output: st
     rounds = next_round(cluster, nodes, measured) if measured else plan_rounds(cluster, nodes, wanted)
     document = plan_document(rounds, cluster, nodes=len(nodes), measured=len(measured), notes=loaded.notes)
     if output is not None:
-        write_file(output, batch_script(rounds, cluster.node_size))
+        script = pair_jobs if output.endswith((".yaml", ".yml")) else batch_script
+        write_file(output, script(rounds, cluster.node_size))
     answer(document, print_plan, as_json=as_json)
 
 

@@ -116,30 +116,35 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
     """Show a gang: its plan, spread, ranks.
 
     GANG is its name, or NAMESPACE/NAME. The answer has what it asks, its plan, its largest spread at every level as
-    the labels of the nodes are now, and the node of each rank. Levels are those of --levels, or those that the nodes
-    are known by, or that of the gang alone.
+    the labels of the nodes are now, the node of each rank, and what `arnold watch` saw and did when it stood still.
+    Levels are those of --levels, or those that the nodes are known by, or that of the gang alone.
     """
     from arnold.documents.kubernetes_answers import gang_document, print_gang
     from extender.cluster_api.client import Refused
+    from extender.cluster_api.connect import ask_cluster
+    from extender.incidents import history_of
     from extender.live_cluster import list_cluster, list_plans, named_plan
 
+    cluster, history, notes = None, None, list[str]()
     try:
         listed = list_cluster(which)
     except Refused as error:
         # whoever may see plans need not be allowed to see nodes
         plan = named_plan(list_plans(which), gang, namespace)
-        document = gang_document(plan, None, (f"domains are not known: {error.message}",))
+        notes.append(f"domains are not known: {error.message}")
     else:
         plan = named_plan(list_plans(which) if listed.plans is None else listed.plans, gang, namespace)
-        cluster, notes = None, list[str]()
         try:
             cluster = _read(listed, labels, plan.spec.level).cluster
         except ArnoldError as error:
             if labels.levels or labels.domains:
                 raise
             notes.append(f"domains are not known: {error.message}")
-        document = gang_document(plan, cluster, tuple(notes))
-    answer(document, print_gang, as_json=as_json)
+    try:
+        history = ask_cluster(which, lambda api: history_of(api, plan.key.namespace))
+    except (Refused, InvalidInput) as error:
+        notes.append(f"whether it stood still is not known: {error.message}")
+    answer(gang_document(plan, cluster, history, tuple(notes)), print_gang, as_json=as_json)
 
 
 def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> LoadedTopology:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from extender.plans.gang_plan import GangPlan
     from health.peers.comparison import ComparisonSettings
     from health.peers.sample_sources import WatchPlan
+    from health.peers.standstill import Headway
     from health.peers.watch import Endpoint
     from topology.flags import NodeFlag
 
@@ -216,35 +218,52 @@ class GangWatch:
                 progress = progress_of(recording.only(nodes), nodes, until=until, quiet=quiet)
             except ArnoldError as error:
                 progress = Headway(None, error.message)
+            dumped: list[NodeFlag] = []
+            try:
+                dumped = self._dumped(gang, progress, now) if progress.stands else []
+            except ArnoldError as error:
+                progress = replace(progress, words=f"{progress.words}; its dumps: {error.where}: {error.message}")
+            if dumped:  # they tell collective by collective, and outrank counters
+                progress = replace(progress, suspects={flag.node: flag.evidence for flag in dumped})
             history = histories.get(gang.key.namespace)
             known = None if history is None else history.standing(gang.key.name)
             # once is enough: a minute later it is the same finding
             if known is None or not known.nodes or (acts and known.answer is None):
                 source = f"standstill of {gang.key}"
-                flags += standstill_flags(progress, gang.rank_of_node, source=source, moves=acts)
+                flags += [] if acts else dumped
+                if acts or not dumped:
+                    flags += standstill_flags(progress, gang.rank_of_node, source=source, moves=acts)
             seen.append(GangSeen(gang, progress.stands, progress.since, progress.words, progress.suspects))
         return seen
+
+    def _dumped(self, gang: GangPlan, progress: Headway, now: datetime) -> list[NodeFlag]:
+        """Return what dumps of a gang that stands still hold against its nodes."""
+        from health.collectives.flagging import flags_of_dumps
+
+        if self.stalls.dumps is None or progress.since is None or not gang.spec.gpus_per_pod:
+            return []
+        nodes, processes = gang.node_of_rank, gang.spec.gpus_per_pod
+        dumped = flags_of_dumps(
+            Path(self.stalls.dumps, *gang.key),
+            lambda rank: nodes.get(rank // processes),
+            since=progress.since,
+            rest=self.stalls.every,
+            now=now,
+        )
+        # rank 3 of another job is another program; when it began and ends is told as of other standstills
+        return [replace(flag, source=f"dumps of {gang.key}", since=progress.since, until=None) for flag in dumped]
 
     def _told(
         self, seen: Sequence[GangSeen], histories: Mapping[str, GangHistory], out: Collection[str], now: datetime
     ) -> list[StandingGang]:
         """Keep the chains of evidence, act by the policy, and return what is new."""
-        from arnold.documents.kubernetes_answers import IncidentLink, StandingGang
+        from arnold.documents.kubernetes_answers import StandingGang
         from extender.cluster_api.connect import ask_cluster
         from extender.incidents import keep_incidents
-        from ground.records import record_of
 
         acts, budget = self.stalls.policy == "act", self.stalls.budget
 
         async def keep(api: ClusterApi) -> list[tuple[GangKey, GangIncident]]:
             return await keep_incidents(api, seen, histories, out=out, acts=acts, budget=budget, now=now)
 
-        return [
-            record_of(
-                StandingGang,
-                incident,
-                namespace=key.namespace,
-                steps=tuple(record_of(IncidentLink, step) for step in incident.steps),
-            )
-            for key, incident in ask_cluster(self.which, keep)
-        ]
+        return [StandingGang.of(key.namespace, incident) for key, incident in ask_cluster(self.which, keep)]

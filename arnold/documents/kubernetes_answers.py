@@ -14,6 +14,7 @@ from arnold.console.output import Console, ErrorDetails, plain, print_rows, prin
 from arnold.documents.store_answers import RecordDocument
 from extender.gangs.types import GangKey
 from extender.node_flags import FlagChange, FlaggedNode
+from extender.plans.gang_history import GangHistory, GangIncident
 from extender.plans.gang_plan import GangPlan
 from ground.errors import ArnoldError, few
 from ground.quantities import decimal, percent, plural
@@ -97,6 +98,40 @@ class PlacedRank(JsonRecord):
     """Level or second hierarchy -> the domain that the node is in; empty where the node is in none, or not there."""
 
 
+class IncidentLink(JsonRecord):
+    """One link of a chain of evidence."""
+
+    at: AwareTime
+    """When it was seen or done."""
+    did: str
+    """StandsStill, Named, Advised, Evicted, Withheld, Moved, Resumed or Gone."""
+    why: str
+    """What was seen, done or left undone, in a sentence."""
+
+
+class StandingGang(JsonRecord):
+    """A gang that stands still, or did, and everything that followed."""
+
+    namespace: str
+    """Namespace of the gang."""
+    gang: str
+    """Name of the gang."""
+    since: AwareTime
+    """When it stood still."""
+    nodes: tuple[str, ...]
+    """Nodes that hold it up; empty = that cannot be told."""
+    ranks: tuple[int, ...]
+    """The first rank that was on each."""
+    steps: tuple[IncidentLink, ...]
+    """What was seen, done, and came of it, in order."""
+
+    @classmethod
+    def of(cls, namespace: str, incident: GangIncident) -> StandingGang:
+        """Return an incident that a history of a namespace keeps."""
+        steps = tuple(record_of(IncidentLink, step) for step in incident.steps)
+        return record_of(cls, incident, namespace=namespace, steps=steps)
+
+
 class GangDocument(GangSummary, kw_only=True):
     """What ``arnold kube describe --json`` prints."""
 
@@ -117,6 +152,8 @@ class GangDocument(GangSummary, kw_only=True):
     spread_by_level: Mapping[str, Mapping[Family, int]] | None
     """Largest spread of a group for every level and family, counted from the labels that the nodes have now; null = it
     has no nodes, or some are gone."""
+    incidents: tuple[StandingGang, ...]
+    """When it stood still, as `arnold watch` has kept it; that which changed last comes last."""
     notes: tuple[str, ...]
     """What is worth knowing, one sentence each."""
 
@@ -173,10 +210,13 @@ def _not_of_plan(plan: GangPlan) -> dict[str, Any]:
     }
 
 
-def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...]) -> GangDocument:
+def gang_document(
+    plan: GangPlan, cluster: Cluster | None, history: GangHistory | None, notes: tuple[str, ...]
+) -> GangDocument:
     """Return all there is to know of a gang.
 
     :param cluster: the nodes as their labels are now; ``None`` = they cannot be read, as a note says.
+    :param history: of its namespace; ``None`` = it cannot be read, as a note says.
     """
     spec = plan.spec
     hard = (f"every {hold.family} group inside one {hold.level}" for hold in spec.holds or ())
@@ -212,6 +252,11 @@ def gang_document(plan: GangPlan, cluster: Cluster | None, notes: tuple[str, ...
             for rank, node in plan.node_of_rank.items()
         ),
         spread_by_level=spread_now,
+        incidents=tuple(
+            StandingGang.of(plan.key.namespace, incident)
+            for incident in (() if history is None else history.incidents)
+            if incident.gang == plan.key.name
+        ),
         notes=notes,
     )
 
@@ -260,6 +305,10 @@ def print_gang(out: Console, gang: GangDocument) -> None:
     ]
     headers = ("condition", "status", "reason", "message")
     print_rows(out, headers, conditions, title="Conditions", left=headers)
+    for incident in gang.incidents:
+        steps = [(f"{step.at:%Y-%m-%dT%H:%M:%SZ}", step.did, _in_line(step.why)) for step in incident.steps]
+        title, links = f"Stood still at {incident.since:%Y-%m-%dT%H:%M:%SZ}", ("at", "step", "why")
+        print_rows(out, links, steps, title=title, left=links)
     if gang.spread_by_level is not None:
         levels = [(level, *(of[family] for family in FAMILIES)) for level, of in gang.spread_by_level.items()]
         print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
@@ -479,34 +528,6 @@ class WatchedGang(JsonRecord):
     """What was found, in words, or why nothing could be judged."""
     judged: bool
     """Whether its nodes could be compared."""
-
-
-class IncidentLink(JsonRecord):
-    """One link of a chain of evidence."""
-
-    at: AwareTime
-    """When it was seen or done."""
-    did: str
-    """StandsStill, Named, Advised, Evicted, Withheld, Moved, Resumed or Gone."""
-    why: str
-    """What was seen, done or left undone, in a sentence."""
-
-
-class StandingGang(JsonRecord):
-    """A gang that stands still, or did, and everything that followed."""
-
-    namespace: str
-    """Namespace of the gang."""
-    gang: str
-    """Name of the gang."""
-    since: AwareTime
-    """When it stood still."""
-    nodes: tuple[str, ...]
-    """Nodes that hold it up; empty = that cannot be told."""
-    ranks: tuple[int, ...]
-    """The first rank that was on each."""
-    steps: tuple[IncidentLink, ...]
-    """What was seen, done, and came of it, in order."""
 
 
 class GangsWatchedDocument(JsonRecord):

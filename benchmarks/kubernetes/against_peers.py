@@ -25,6 +25,7 @@ from ground.errors import ArnoldError
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.objective import Evaluation, evaluate
+from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import ALGORITHMS, Limits
 from tests.e2e.harness import arnold, peers
 from tests.e2e.harness.client import Object
@@ -406,7 +407,7 @@ def report(chosen: Sequence[Case], found: Sequence[Mapping[Mode, Placed]]) -> st
         totals.append(f"{sum(worths):g}; {len(bests) - len(worths)}")
     by_mode = []
     for mode in MODES:
-        both = [(placed[mode].worth, _by_rule(mode.rule, case)) for case, placed in zip(chosen, found, strict=True)]
+        both = [(placed[mode].worth, by_rule(mode.rule, case)) for case, placed in zip(chosen, found, strict=True)]
         same = sum(rule == (None if real is None else real[0].objective) for real, rule in both)
         real_ones = [real[0].objective for real, rule in both if real is not None and rule is not None]
         rules = [rule for real, rule in both if real is not None and rule is not None]
@@ -435,15 +436,17 @@ def _best(placed: Mapping[Mode, Placed], peer: str) -> tuple[Placed, Mode]:
     return placed[best], best
 
 
-def _by_rule(rule: str, case: Case) -> float | None:
+def by_rule(rule: str, case: Case) -> float | None:
     """Return the objective that our copy of a rule comes to; ``None`` = it refuses."""
+    algorithm = ALGORITHMS.load(rule)
     try:
-        nodes = run(ALGORITHMS.load(rule), case.cluster, case.job, Limits(workers=1)).proposal.nodes
+        nodes = run(algorithm, case.cluster, case.job, Limits(workers=1)).proposal.nodes
     except ArnoldError:
         return None
     if nodes is None:
         return None
-    if rule == "exact":
+    if not isinstance(algorithm, Heuristic):
         return case.weighed(nodes)[0].objective
-    flat = nodes.ravel()[np.argsort(case.job.grid.node_rank, axis=None)]
+    # in the order in which the rule numbers its pods, as those of a peer come
+    flat = nodes.ravel()[np.argsort(algorithm.rank_of_cell(case.job.grid), axis=None)]
     return case.worth([case.cluster.names[i] for i in flat])[0].objective

@@ -216,7 +216,7 @@ def _bare(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, write
     binds = plane.service_account_client("arnold-scheduler", SYSTEM)
     plane.admin.create(pod("warm-up", space))
     for client in (releases, binds):
-        client.each(lambda _, client=client: client.get("pods", "warm-up", space), range(64))  # type: ignore[misc]
+        client.each(lambda _, client=client: client.all("pods", space), range(64))  # type: ignore[misc]
     made = plane.admin.create_all(gang("gang", space, size=size, parallelism=_parallelism(size)))
     free = islice((node.name for node in cluster if node.free_gpus == node.gpus), size)
     things = [decode_pod(thing) for thing in made]

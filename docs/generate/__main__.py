@@ -10,6 +10,7 @@ from docs.generate.chart import MANIFESTS, chart_files
 from docs.generate.commands import commands_text
 from docs.generate.dashboard import dashboard_text
 from docs.generate.formats import formats_text
+from docs.generate.peers_picture import peers_picture
 from docs.generate.schemas import schemas_text
 
 
@@ -20,6 +21,7 @@ def generated() -> Mapping[Path, str]:
         reference / "commands.md": commands_text(),
         reference / "formats.md": formats_text(),
         reference / "schemas.md": schemas_text(),
+        reference.parent / "peers.svg": peers_picture(),
         MANIFESTS / "components/monitoring/dashboard.json": dashboard,
     }
     return pages | {MANIFESTS / "chart" / name: text for name, text in chart_files(dashboard).items()}

@@ -18,6 +18,8 @@ NAMESPACE = "arnold-system"
 SETTLED = '(semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version)'
 """The server has mutating policies; before, perhaps as a beta."""
 BETA = '(.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy")'
+OLD = f"not (or {SETTLED} {BETA})"
+"""The extender does by a webhook what no policy does."""
 VERSION = "apiVersion: admissionregistration.k8s.io/"
 MUTATING = (f"{VERSION}v1\n", f'{VERSION}{{{{ ternary "v1" "v1beta1" {SETTLED} }}}}\n')
 IMAGE = ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n')
@@ -40,7 +42,8 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "--client-ca=/etc/arnold/tls/ca.crt\n",
             "--client-ca=/etc/arnold/tls/ca.crt\n            {{- with .Values.extender.extraArgs }}\n"
             "            {{- toYaml . | nindent 12 }}\n            {{- end }}\n"
-            "            {{- if .Values.preemption }}\n            - --preemption=on\n            {{- end }}\n",
+            "            {{- if .Values.preemption }}\n            - --preemption=on\n            {{- end }}\n"
+            f"            {{{{- if {OLD} }}}}\n            - --webhook\n            {{{{- end }}}}\n",
         ),
         (
             '            requests: {cpu: "1", memory: 1Gi}\n            limits: {memory: 2Gi}\n',
@@ -67,6 +70,11 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "kind: Job\nmetadata:\n  name: arnold-certificates-{{ .Release.Revision }}\n",
         ),
         IMAGE,
+        (
+            "certificates.py]\n",
+            "certificates.py]\n"
+            f"          {{{{- if {OLD} }}}}\n          args: [arnold-gang]\n          {{{{- end }}}}\n",
+        ),
     ),
     "components/health/watch.yaml": (
         IMAGE,
@@ -84,7 +92,8 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 CONDITIONS: Mapping[str, str] = {
     "base/admission.yaml": f"or {SETTLED} {BETA}",
-    "components/before-1.36/admission.yaml": f"not (or {SETTLED} {BETA})",
+    "components/before-1.36/admission.yaml": OLD,
+    "components/before-1.36/webhook.yaml": OLD,
     "components/all-gpu-pods/admission.yaml": ".Values.allGpuPods",
     "components/whole-node-pods/admission.yaml": ".Values.wholeNodePods",
     "components/preemption/rbac.yaml": ".Values.preemption",

@@ -13,9 +13,8 @@ from extender.cluster_api.connect import WhichCluster, find_cluster
 from extender.cluster_api.flow import FlowControl
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
-from extender.controller.store import Stores, decode_own_plan
-from extender.objects import decode_allocation, decode_node, decode_pod
-from extender.plans.reservation import decode_reservation
+from extender.controller.store import Stores
+from extender.service.reflectors import make_reflectors
 
 KNOCK_SECONDS = 2.0  # between two questions whether the API server is there: a dead watch would say nothing for 90 s
 KNOCK_PATIENCE = 5.0  # seconds in which it must answer
@@ -73,20 +72,7 @@ class FollowedCluster:
     async def follow_by(self, api: ClusterApi) -> None:
         """Follow it by a connection that stands."""
         self.name, stores = f"kube:{api.context or 'in-cluster'}", Stores(self.cache)
-
-        def reflector(kind: client.Resource, **about: Any) -> Reflector[Any]:
-            return Reflector(api, kind, changed=self._heard, **about)
-
-        self._reflectors = [
-            reflector(client.NODES, decode=decode_node, sink=stores.nodes),
-            *(
-                reflector(kind, decode=decode_allocation[kind.kind], sink=stores.allocation(), optional=True)
-                for kind in client.ALLOCATION
-            ),
-            reflector(client.PODS, decode=decode_pod, sink=stores.pods),
-            reflector(client.GANGPLANS, decode=decode_own_plan, sink=stores.plans, optional=True),
-            reflector(client.RESERVATIONS, decode=decode_reservation, sink=stores.reservations, optional=True),
-        ]
+        self._reflectors = make_reflectors(api, stores, changed=self._heard, decides=False)
         await asyncio.gather(*(each.run() for each in self._reflectors), self._knock_again(api))
 
     def _heard(self) -> None:

@@ -25,8 +25,7 @@ from typing import Any
 
 import msgspec
 
-from extender.cluster_api import client
-from extender.cluster_api.client import ClusterApi, ClusterError, Resource
+from extender.cluster_api.client import NAMESPACES, PODS, ClusterApi, ClusterError
 from extender.cluster_api.connect import find_cluster
 from extender.cluster_api.election import Election
 from extender.cluster_api.events import EventRecorder, Regarding
@@ -36,14 +35,12 @@ from extender.cluster_cache import ClusterCache
 from extender.controller.loop import GangController
 from extender.controller.pacing import Timeouts
 from extender.controller.reservations import ReservationController
-from extender.controller.store import Dependencies, Stores, Writer, decode_own_plan
+from extender.controller.store import Dependencies, Stores, Writer
 from extender.extender_metrics import Metrics
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GANG_SIZE, GATE, PARALLELISM, SCHEDULER
-from extender.objects import decode_allocation, decode_budget, decode_namespace, decode_node, decode_owner, decode_pod
 from extender.plans.definitions import OPENAPI, read_definitions
-from extender.plans.gang_history import decode_history
-from extender.plans.reservation import decode_reservation
 from extender.queue_views import wanted_nodes
+from extender.service.reflectors import make_reflectors
 from extender.service.settings import (
     LogFormat,
     ServeOptions,
@@ -53,14 +50,17 @@ from extender.service.settings import (
     parse_power_caps,
 )
 from extender.service.web import (
+    MOST_CONNECTIONS,
     BodyReader,
     HttpApplication,
     RotatingContext,
+    Strangers,
     listen,
     serve_until_signal,
     tls_files,
     web_server,
 )
+from extender.service.webhook import MOST_BYTES
 from extender.texts import clip
 from ground.errors import InvalidInput
 from ground.quantities import plural
@@ -161,6 +161,7 @@ class _Process:
                 policy=self.policy,
                 bodies=BodyReader(settings.body_limit),
                 mutual_tls=self.tls is not None,
+                pods=BodyReader(MOST_BYTES, cure="make the pod smaller") if settings.webhook else None,
             )
             await look_at_definitions(state, api)
             tasks = BackgroundTasks()
@@ -185,7 +186,11 @@ class _Process:
                 scheme = "https" if self.tls is not None else "http"
                 logger.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
                 server = web_server(
-                    application.app(), tls=self.tls, arrive=settings.arrive_seconds, drain=settings.drain_timeout
+                    application.app(),
+                    tls=self.tls,
+                    arrive=settings.arrive_seconds,
+                    drain=settings.drain_timeout,
+                    without_certificate=Strangers(MOST_CONNECTIONS, stay=True) if settings.webhook else None,
                 )
                 await serve_until_signal(server, listener)
                 logger.info("no more requests; finishing what is under way")
@@ -252,47 +257,6 @@ async def warm_up(synced: Callable[[], bool]) -> None:
     await asyncio.Event().wait()
 
 
-OWNERS = (
-    Resource("batch", "v1", "jobs", "Job"),
-    Resource("apps", "v1", "statefulsets", "StatefulSet"),
-    Resource("jobset.x-k8s.io", "", "jobsets", "JobSet"),
-    Resource("ray.io", "", "rayclusters", "RayCluster"),
-    Resource("scheduling.k8s.io", "", "podgroups", "PodGroup"),
-    Resource("scheduling.k8s.io", "", "workloads", "Workload"),
-    Resource("scheduling.x-k8s.io", "", "podgroups", "PodGroup"),
-    Resource("scheduling.volcano.sh", "", "podgroups", "PodGroup"),
-)
-"""Makers of pods, and groups of them, which say how many belong together; a cluster need not have them, and those that
-are young have had a version for each release.
-"""
-
-
-def make_reflectors(
-    api: ClusterApi, stores: Stores, *, changed: Callable[[], None], sharing: bool, evicts: bool = False
-) -> list[Reflector[Any]]:
-    """Return what keeps each kind in the cache up to date.
-
-    :param sharing: whether the queue policy asks for the weights of namespaces.
-    :param evicts: whether gangs preempt, so that disruption budgets matter.
-    """
-    follow, missed = partial(Reflector[Any], api, changed=changed), ", so that GPUs by ResourceClaim are not counted"
-    decoders = [(kind, decode_allocation[kind.kind]) for kind in client.ALLOCATION]
-    return [
-        *([follow(client.NAMESPACES, decode=decode_namespace, sink=stores.namespaces)] if sharing else ()),
-        *([follow(client.BUDGETS, decode=decode_budget, sink=stores.budgets)] if evicts else ()),
-        follow(client.NODES, decode=decode_node, sink=stores.nodes),
-        *(
-            follow(resource, decode=partial(decode_owner, kind=resource.kind), sink=stores.owners(), optional=True)
-            for resource in OWNERS
-        ),
-        *(follow(kind, decode=of, sink=stores.allocation(), optional=True, missed=missed) for kind, of in decoders),
-        follow(client.PODS, decode=decode_pod, sink=stores.pods),
-        follow(client.GANGPLANS, decode=decode_own_plan, sink=stores.plans),
-        follow(client.RESERVATIONS, decode=decode_reservation, sink=stores.reservations, optional=True),
-        follow(client.HISTORIES, decode=decode_history, sink=stores.histories, optional=True),
-    ]
-
-
 class Readiness:
     """What probes ask, and every answer before it is given."""
 
@@ -350,7 +314,7 @@ async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Ca
     """
     while True:
         for pod, why in orphans(state) if leads() else ():
-            regarding = Regarding(client.PODS, pod.namespace, pod.name, pod.uid)
+            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
             events.say(regarding, reason="NoGang", note=f"waits behind the gate {GATE} for ever: {why}", kind="Warning")
         for gang, pods in passed_over(state).items() if leads() else ():
             pod = min(pods, key=lambda pod: pod.name)
@@ -361,10 +325,10 @@ async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Ca
                 "into the pod template, or install the admission policies of Arnold's manifests (before Kubernetes "
                 f"1.36: the component before-1.36), or take the label {GANG} off"
             )
-            regarding = Regarding(client.PODS, pod.namespace, pod.name, pod.uid)
+            regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
             events.say(regarding, reason="PassedOver", note=note, kind="Warning")
         for namespace, error in state.weights.unreadable if leads() else ():
-            regarding = Regarding(client.NAMESPACES, "", namespace.metadata.name, namespace.metadata.uid)
+            regarding = Regarding(NAMESPACES, "", namespace.metadata.name, namespace.metadata.uid)
             events.say(regarding, reason="BadWeight", note=_no_weight(error), kind="Warning")
         await asyncio.sleep(LOOK_SECONDS)
 

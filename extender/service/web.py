@@ -13,6 +13,9 @@ minute would hold a connection for ever.  Nor does it tell clients apart: any th
 connections of kube-scheduler, which has a certificate.  A client without one, such as a probe of the kubelet, sees our
 health only, and gets one answer for each connection; of such connections the newest stay, so that a probe finds a
 place however many others come.  A certificate of another CA ends the handshake.
+
+An API server shows its webhooks no certificate either.  With --webhook it is answered, on connections that it keeps:
+what it asks is about the pod that it sends, and nothing of the cluster.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
@@ -43,6 +47,7 @@ from uvicorn.server import ServerState
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import CONTENT_TYPE, Metrics
 from extender.service.settings import Address
+from extender.service.webhook import admit_pod
 from extender.verbs import FilterResult, decode_filter, decode_preempt, encode, filter_nodes, preempt
 from ground.errors import ArnoldError, InvalidInput
 from scheduler.queue.policy import QueuePolicy
@@ -55,16 +60,17 @@ JSON = "application/json"
 class BodyReader:
     """Reads whole bodies; a node takes 7 to 25 kB in full-node mode, a name some 20 bytes in the other."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, cure: str = "set nodeCacheCapable: true, or raise --body-limit") -> None:
         self.limit = limit
+        self._cure = cure
         # Bytes of all bodies that may still be read at this moment.
         self._room = 4 * limit
 
     async def read(self, request: Request) -> bytes:
         """Return a body, or raise ``HTTPException``: 413 too long, 503 too many long ones at once, 400 client gone."""
         length = request.headers.get("content-length", "")
-        cure = "To fix: set nodeCacheCapable: true, or raise --body-limit"
-        too_long = HTTPException(413, f"a request may have {self.limit:,} bytes\n{cure}", {"connection": "close"})
+        words = f"a request may have {self.limit:,} bytes\nTo fix: {self._cure}"
+        too_long = HTTPException(413, words, {"connection": "close"})
         if length.isdigit() and int(length) > self.limit:
             raise too_long
         chunks: list[bytes] = []
@@ -97,10 +103,13 @@ class HttpApplication:
     policy: QueuePolicy  # which nodes single pods leave to others
     bodies: BodyReader
     mutual_tls: bool  # whether only clients with a certificate may ask more than how we are
+    pods: BodyReader | None = None  # of questions of the API server, which shows no certificate; None = it asks none
 
     def app(self) -> Starlette:
         """Return the application for a web server."""
         verbs = {"/filter": self.filter, "/preempt": self.preempt}
+        if self.pods is not None:
+            verbs["/mutate"] = partial(self.mutate, self.pods)
         pages = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.scrape}
         posts = [Route(path, answer, methods=["POST"]) for path, answer in verbs.items()]
         return Starlette(routes=[*posts, *(Route(path, answer) for path, answer in pages.items())])
@@ -142,6 +151,13 @@ class HttpApplication:
         answer = encode(preempt(self.state, args, self.now(), self.policy))
         self.metrics.preempt_seconds.observe(perf_counter() - started)
         return Response(answer, media_type=JSON)
+
+    async def mutate(self, bodies: BodyReader, request: Request) -> Response:
+        """Answer the mutating webhook."""
+        try:
+            return Response(admit_pod(await bodies.read(request)), media_type=JSON)
+        except ArnoldError as error:
+            return PlainTextResponse(str(error), status_code=400)
 
     async def healthz(self, _: Request) -> Response:
         """Say that the process answers."""
@@ -271,15 +287,20 @@ LINGER_SECONDS = 0.5  # for a client to read our last word; TLS would wait 30 s 
 
 
 class Strangers:
-    """The newest connections of clients without a certificate; older ones are cut off."""
+    """The newest connections of clients without a certificate; older ones are cut off.
 
-    def __init__(self) -> None:
+    :param stay: whether such a connection has more than one answer.
+    """
+
+    def __init__(self, most: int = MOST_STRANGERS, *, stay: bool = False) -> None:
+        self.most = most
+        self.stay = stay
         self._there: dict[Connection, None] = {}
 
     def enter(self, connection: Connection) -> None:
         """Let one more connection in."""
         self._there[connection] = None
-        if len(self._there) > MOST_STRANGERS:
+        if len(self._there) > self.most:
             oldest = next(iter(self._there))
             self.leave(oldest)
             oldest.transport.abort()
@@ -346,7 +367,7 @@ class Connection(HttpToolsProtocol):
         """Note that the head of a request is here."""
         self._in_head = False
         super().on_headers_complete()
-        if self._stranger:
+        if self._stranger and not self.strangers.stay:
             # As if the client had asked for it; the answer has not begun.
             self.cycle.keep_alive = False
 
@@ -358,7 +379,7 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Note that the answer is sent."""
         super().on_response_complete()
-        if self._stranger:
+        if self._stranger and not self.strangers.stay:
             self._hang_up()
 
     def send_400_response(self, msg: str) -> None:
@@ -413,18 +434,25 @@ def listen(bind: Address) -> socket.socket:
 
 
 def web_server(
-    app: ASGIApp, *, tls: RotatingContext | None = None, arrive: float = 10.0, drain: float = 1.0
+    app: ASGIApp,
+    *,
+    tls: RotatingContext | None = None,
+    arrive: float = 10.0,
+    drain: float = 1.0,
+    without_certificate: Strangers | None = None,
 ) -> uvicorn.Server:
     """Return the server of an application, with our limits.
 
     :param tls: ``None`` = plain HTTP.
     :param arrive: seconds after its first byte in which a request must be complete.
     :param drain: seconds that answers under way have at the end.
+    :param without_certificate: connections of clients without one; ``None`` = a few, each for one answer.
     """
+    unknown = without_certificate or Strangers()
 
     class Limited(Connection):
         arrive_seconds = arrive
-        strangers = Strangers()
+        strangers = unknown
 
     return uvicorn.Server(
         uvicorn.Config(
@@ -439,7 +467,7 @@ def web_server(
             date_header=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             # Uvicorn counts requests of both kinds of clients.
-            limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
+            limit_concurrency=MOST_CONNECTIONS + unknown.most,
             timeout_graceful_shutdown=max(1, round(drain)),
             ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )

@@ -5,13 +5,15 @@ Only what is certain becomes a flag, only where the node is known, and never for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.rows import BadRows, CsvRows
 from health.collectives.diagnosis import PROGRAM, Cause, Diagnosis, blame_sentence
+from health.collectives.reading import diagnose_files, read_trace
 from health.collectives.recording import Member
 from topology.flags import FALSE_ALARMS, FAULTY, WARNING, FlagKind, NodeFlag
 
@@ -75,6 +77,26 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
             probability=FALSE_ALARMS[SOURCE].probability if chosen == "straggler" else None,
         )
     return list(flags.values())
+
+
+def flags_of_dumps(
+    folder: Path, node_of_rank: Callable[[int], str | None], *, since: datetime, rest: float, now: datetime
+) -> list[NodeFlag]:
+    """Return the flags that dumps justify which a job wrote since it stands still; none while it may yet write more, as
+    a rank without a dump would be taken for gone.
+
+    :param node_of_rank: of a process.
+    :param rest: seconds without a dump after which none is expected.
+    :raises InvalidInput: they cannot be read.
+    """
+    times = {path: path.stat().st_mtime for path in sorted(folder.glob("*")) if path.is_file()}
+    dumps = [path for path, time in times.items() if time >= since.timestamp()]
+    if not dumps or max(times.values()) > now.timestamp() - rest:
+        return []
+    _, diagnosis = diagnose_files([read_trace(str(path)) for path in dumps], lenient=True)
+    ranks = {i: member.rank for i, member in enumerate(diagnosis.members) if member.rank is not None}
+    node_of = {i: node for i, rank in ranks.items() if (node := node_of_rank(rank)) is not None}
+    return flags_of(diagnosis, node_of, now=now)
 
 
 def _on_one_node(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> bool:

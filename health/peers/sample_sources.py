@@ -110,6 +110,8 @@ class StallPlan:
     """Query that counts the steps or collectives that each node, or each GPU of it, has begun."""
     stall_after: Positive = field(default=180.0, metadata={"needs": ("--progress",), **SECONDS})
     """Seconds without progress after which a gang stands still; more than its longest pause."""
+    dumps: str | None = field(default=None, metadata={"file": True, "metavar": "DIR", "needs": ("--progress",)})
+    """Folder with a folder NAMESPACE/GANG for dumps of each gang's collectives, read where the gang stands still."""
     policy: Literal["advise", "act"] = field(default="advise", metadata={"needs": ("--progress",)})
     """Whether a gang that stands still is told of (advise), or its pods on nodes that hold it up are evicted (act)."""
     budget: Annotated[int, Ge(0)] = field(default=3, metadata={"metavar": "N", "needs": ("--progress",)})

@@ -96,7 +96,7 @@ class Heuristic:
         start = stopwatch()
         try:
             request = replace(Request.of(cluster, job, limits), until=clock() + limits.seconds)
-            nodes = self.rule(request)[self._rank_of_cell(request.grid)].astype(np.int32)
+            nodes = self.rule(request)[self.rank_of_cell(request.grid)].astype(np.int32)
         except Infeasible as refusal:
             return Proposal(None, infeasible=refusal.message, solve_seconds=stopwatch() - start)
         except GaveUp as why:
@@ -105,7 +105,7 @@ class Heuristic:
             return Proposal(None, complete=False, solve_seconds=stopwatch() - start)
         return Proposal(nodes, in_order=True, solve_seconds=stopwatch() - start)
 
-    def _rank_of_cell(self, grid: Grid) -> IntArray:
+    def rank_of_cell(self, grid: Grid) -> IntArray:
         """Return the rank of each cell, shape [rows, columns]."""
         ranks = np.arange(grid.cells, dtype=np.int32)
         match self.order:

@@ -15,7 +15,7 @@ from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.nodes import namespace as namespace_object
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in
-from tests.e2e.harness.pods import GANG, RANK, bound, gang, native_group, pod
+from tests.e2e.harness.pods import GANG, GATE, RANK, bound, gang, native_group, pod
 from tests.e2e.harness.programs import KUBERNETES, Unavailable, find_kwok, find_programs, find_release
 from tests.e2e.harness.waiting import wait_until
 from tests.manifests.rendering import render_own
@@ -23,6 +23,7 @@ from topology.generate import generate
 
 STRICT = "&fieldValidation=Strict"
 SPACE = "train"
+NOWHERE = "https://127.0.0.1:1/mutate"
 MUTATING = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
 
 
@@ -82,6 +83,9 @@ def refusals(client: Client, things: list[Object], *, dry: bool) -> list[str]:
     """Apply objects, fields that are not known being errors; the kinds of those that are not taken as there is none."""
     refused = []
     for thing in things:
+        if thing["kind"] == "MutatingWebhookConfiguration" and not dry:
+            (webhook,) = thing["webhooks"]
+            webhook["clientConfig"] = {"url": NOWHERE}  # in place of a Service, behind which nobody is here
         # pods of our own need images, which no node here has
         query = f"{STRICT}&dryRun=All" if thing["kind"] in ("Deployment", "Job") or dry else STRICT
         try:
@@ -91,12 +95,6 @@ def refusals(client: Client, things: list[Object], *, dry: bool) -> list[str]:
                 raise
             refused.append(thing["kind"])
     return refused
-
-
-def admitted(client: Client, thing: Object) -> Object:
-    """A pod as it would be stored."""
-    made: Object = client.request("POST", f"{path('pods', SPACE)}?dryRun=All", thing)
-    return made
 
 
 def labelled(name: str, rank: int) -> Object:
@@ -109,18 +107,31 @@ def labelled(name: str, rank: int) -> Object:
     )
 
 
-def heeded(client: Client) -> Object | str:
-    """What becomes of a pod with the label alone: the pod, or the refusal; nothing while it is taken as it is."""
+QUOTA = "example.com/quota"
+ADMITTED = {
+    "bare": (labelled("bare", 0), ("arnold", [GATE])),
+    "whole": (gang("whole", SPACE, size=1)[0], ("arnold", [GATE])),
+    "unheard": (pod("unheard", SPACE, labels={GANG: "unheard"}, gates=(GATE,)), ("arnold", [GATE])),
+    "held": (pod("held", SPACE, labels={GANG: "held"}, gates=(QUOTA,)), ("arnold", [GATE, QUOTA])),
+    "other": (pod("other", SPACE, labels={GANG: "other"}, scheduler="volcano"), ("volcano", [])),
+    "static": (pod("static", SPACE, labels={GANG: "static"}, node="node-0"), ("default-scheduler", [])),
+    "single": (pod("single", SPACE), ("default-scheduler", [])),
+}
+"""Pods, and the scheduler and gates that they have once they are stored, by policy or by webhook."""
+
+
+def kept(client: Client, thing: Object) -> tuple[str, list[str]] | str:
+    """The scheduler and the gates of a pod as it would be stored, or the refusal."""
     try:
-        made = admitted(client, labelled("probe", 0))
+        spec = client.request("POST", f"{path('pods', SPACE)}?dryRun=All", thing)["spec"]
     except ApiError as error:
         return str(error)
-    return made if made["spec"].get("schedulingGates") else ""
+    return spec["schedulerName"], sorted(gate["name"] for gate in spec.get("schedulingGates", ()))
 
 
 def test_gangs_start_there(release: Release, release_plane: ControlPlane, tmp_path: Path) -> None:
-    """All manifests are taken, with the component that the reference names.  A label alone is enough or is refused,
-    never ignored; and a gang is on the nodes of its plan.
+    """All manifests are taken, with the component that the reference names.  A label alone is enough, or refused while
+    the extender is away and there is no policy, and never ignored; and a gang is on the nodes of its plan.
     """
     plane, admin = release_plane, release_plane.admin
     everything = render_own(tmp_path / "all")
@@ -132,17 +143,19 @@ def test_gangs_start_there(release: Release, release_plane: ControlPlane, tmp_pa
     cluster = generate("minipods", minipods=2, nodes=16)
     make_real(admin, cluster)
 
-    alone = wait_until(lambda: heeded(admin), "the policy to be heeded")
-    if release.component == "before-1.36":
-        assert isinstance(alone, str)
-        assert "To fix: " in alone
-        pods = gang("llm", SPACE, size=8)
-    else:
-        assert isinstance(alone, dict)
-        assert alone["spec"]["schedulerName"] == "arnold"
-        pods = [labelled("llm", rank) for rank in range(8)]
-    with running(plane, levels=level_labels(cluster)), guarded(plane):
-        admin.create_all(pods)
+    asked = release.component == "before-1.36"
+    bare, ours = ADMITTED["bare"]
+    if asked:
+        wait_until(lambda: "To fix: " in kept(admin, bare), "the label alone to be refused")
+    options = ["--webhook"] if asked else []
+    with running(plane, levels=level_labels(cluster), options=options) as arnold, guarded(plane):
+        if asked:
+            admin.apply(arnold.webhook(), query=STRICT)
+        wait_until(lambda: kept(admin, bare) == ours, "the label to be enough")
+        assert {name: kept(admin, thing) for name, (thing, _) in ADMITTED.items()} == {
+            name: wanted for name, (_, wanted) in ADMITTED.items()
+        }
+        admin.create_all([labelled("llm", rank) for rank in range(8)])
         plan = wait_until(lambda: plan_in(admin, "llm", SPACE, "Bound"), "eight pods on their nodes")
         on = bound(admin, SPACE)
         assert [on[f"llm-{rank}"] for rank in range(8)] == list(plan.nodes)

@@ -15,11 +15,11 @@ NAMES = EXTENDER, SCHEDULER = "arnold-extender-tls", "arnold-scheduler-tls"
 """The Secrets that it fills."""
 
 
-def run_job(plane: ControlPlane) -> str:
+def run_job(plane: ControlPlane, *arguments: str) -> str:
     """Run the script; answers what it printed."""
     kubeconfig = plane.service_account("arnold-certificates", SYSTEM)
     done = subprocess.run(
-        [sys.executable, str(SCRIPT)],
+        [sys.executable, str(SCRIPT), *arguments],
         env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig)},
         capture_output=True,
         text=True,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import socket
 import ssl
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from tests.e2e.harness.client import home_of
 from tests.e2e.harness.plane import ControlPlane
 from tests.manifests.certificates_job import EXTENDER, NAMES, SCHEDULER, contents, run_job
-from tests.manifests.rendering import SYSTEM
+from tests.manifests.conftest import STRICT
+from tests.manifests.rendering import SYSTEM, pick, pod_template, read, render_own
 
 HOST = "arnold-extender.arnold-system.svc"
 """The name by which the scheduler calls the extender."""
@@ -50,6 +52,24 @@ def test_script_leaves_what_lasts(held: Path, plane: ControlPlane) -> None:
     after = {name: contents(plane.admin, name) for name in NAMES}
     assert after[EXTENDER]["ca.crt"] == after[SCHEDULER]["ca.crt"]
     assert after[EXTENDER]["ca.crt"] != before[EXTENDER]["ca.crt"]
+
+
+def test_webhook_trusts_the_authority(held: Path, plane: ControlPlane, tmp_path: Path) -> None:
+    """With the component for old API servers the Job, which may no more than that, tells them the authority."""
+    things = read("components/before-1.36/webhook.yaml")
+    for thing in things:
+        plane.admin.apply(thing, query=STRICT)
+    where = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/arnold-gang"
+    try:
+        before = plane.admin.request("GET", where)["webhooks"]
+        job = pick(render_own(tmp_path / "own", "before-1.36"), "Job")
+        run_job(plane, *pod_template(job)["spec"]["containers"][0]["args"])
+        authority = b64encode((held / EXTENDER / "ca.crt").read_bytes()).decode()
+        before[0]["clientConfig"]["caBundle"] = authority
+        assert plane.admin.request("GET", where)["webhooks"] == before
+    finally:
+        for thing in things:
+            plane.admin.request("DELETE", f"{home_of(thing)}/{thing['metadata']['name']}")
 
 
 def test_scheduler_and_extender_know_each_other(held: Path) -> None:

@@ -55,13 +55,19 @@ def test_names_are_those_of_the_contract(rendered: list[Object]) -> None:
 
 
 def test_servers_before_1_36_are_sent_nothing_that_they_do_not_know(rendered: list[Object], tmp_path: Path) -> None:
-    """With the component the policies that mutate are gone, and one that refuses is there; all else is as it was."""
+    """With the component the policies that mutate are gone, and a webhook and a policy that refuses are there."""
     there = {(thing["kind"], thing["metadata"]["name"]) for thing in render_own(tmp_path / "own", "before-1.36")}
     before = {(thing["kind"], thing["metadata"]["name"]) for thing in rendered}
     assert {kind for kind, _ in before - there} == {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
     refusing = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-    assert there - before == {(kind, "arnold-gang-gate") for kind in refusing}
-    assert not any(kind.startswith("Mutating") for kind, _ in there)
+    assert there - before == {
+        *((kind, "arnold-gang-gate") for kind in refusing),
+        ("MutatingWebhookConfiguration", "arnold-gang"),
+        ("NetworkPolicy", "arnold-extender-webhook"),
+        ("ClusterRole", "arnold-certificates"),
+        ("ClusterRoleBinding", "arnold-certificates"),
+    }
+    assert not any(kind.startswith("MutatingAdmission") for kind, _ in there)
 
 
 def test_scheduler_asks_the_extender_about_all_nodes(rendered: list[Object]) -> None:

@@ -3,11 +3,13 @@
 Runs as a Job from Arnold's own image: openssl makes the keys, the Kubernetes client fills the Secrets.  A certificate
 authority signs one certificate for the extender and one for its only client, the scheduler, and is thrown away: nobody
 can ever sign a third.  Certificates that last for another month are left alone, so that it may run any number of times.
+Its arguments name MutatingWebhookConfigurations by which the API server asks the extender: they are told the authority.
 """
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -101,21 +103,33 @@ def contents(data: Mapping[str, str | bytes] | None) -> Files:
     return {key: b64decode(text) for key, text in (data or {}).items()}
 
 
-def main() -> None:
-    """Fill the Secrets, unless what they hold lasts."""
-    config.load_config()  # type: ignore[no-untyped-call]
+def fill() -> dict[str, Files]:
+    """What the Secrets hold, filled unless that lasts."""
     secrets = client.CoreV1Api()
     held = {name: contents(secrets.read_namespaced_secret(name, NAMESPACE).data) for name in (EXTENDER, SCHEDULER)}
     with tempfile.TemporaryDirectory() as folder:
         if last(held, Path(folder)):
             print("the certificates last for another month: nothing to do")
-            return
+            return held
     with tempfile.TemporaryDirectory() as folder:
-        for name, files in make(Path(folder)).items():
-            data = {key: b64encode(content).decode() for key, content in files.items()}
-            secrets.patch_namespaced_secret(name, NAMESPACE, {"data": data})
-            print(f"filled Secret {NAMESPACE}/{name}; its certificate lasts {DAYS} days")
+        made = make(Path(folder))
+    for name, files in made.items():
+        data = {key: b64encode(content).decode() for key, content in files.items()}
+        secrets.patch_namespaced_secret(name, NAMESPACE, {"data": data})
+        print(f"filled Secret {NAMESPACE}/{name}; its certificate lasts {DAYS} days")
+    return made
+
+
+def main(*configurations: str) -> None:
+    """Fill the Secrets, and have the API server trust the extender."""
+    config.load_config()  # type: ignore[no-untyped-call]
+    trusted = {"caBundle": b64encode(fill()[EXTENDER]["ca.crt"]).decode()}
+    webhooks = client.AdmissionregistrationV1Api()
+    for name in configurations:
+        change = {"webhooks": [{"name": "gang.arnold.dev", "clientConfig": trusted}]}
+        webhooks.patch_mutating_webhook_configuration(name, change)
+        print(f"webhooks of {name} trust it")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

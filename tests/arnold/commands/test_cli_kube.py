@@ -135,10 +135,15 @@ def test_who_may_not_see_nodes_sees_plans(api: FakeCluster, arnold: Arnold, monk
             raise refusal(403, b'{"message": "nodes is forbidden"}', where="GET /api/v1/nodes")
         return await page(resource, **more)
 
+    async def no_history(*_: Any, **__: Any) -> bytes:
+        raise refusal(403, b'{"message": "ganghistories is forbidden"}', where="GET /apis/arnold.dev")
+
     monkeypatch.setattr(api, "page", refusing)
+    monkeypatch.setattr(api, "get", no_history)
     found = arnold("kube", "describe", "llm", "--json").json
     assert [one["node"] for one in found["assignment"]] == ["n00", "n02", "n10", "n11"]
     assert "nodes is forbidden" in found["notes"][0]
+    assert (found["incidents"], "ganghistories is forbidden" in found["notes"][1]) == ([], True)
     assert arnold("kube", "gangs").code == 0
     assert says(arnold("kube", "nodes").err, "the verb list", "nodes")
 

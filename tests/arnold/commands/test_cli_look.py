@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from benchmarks.evidence.pasted_texts import PASTED
 from benchmarks.evidence.tested_pairs import csv, measure, tree
@@ -119,6 +120,26 @@ def test_pairs_are_planned_measured_and_read(arnold: Arnold, tmp_path: Path) -> 
     ]
     following = arnold("health", "pairs", "plan", "--cluster", file, "--results", measured, "--json")
     assert following.json["rounds"] == []
+
+
+def test_pairs_are_tested_by_jobs(arnold: Arnold, tmp_path: Path) -> None:
+    """A Job holds the GPUs of each node, and meets its partners in the order of the rounds."""
+    file, manifest = tmp_path / "cluster.csv", tmp_path / "pairs.yaml"
+    file.write_text(csv(4, 4))
+    rounds = arnold("health", "pairs", "plan", "--cluster", file, "--output", manifest, "--json").json["rounds"]
+    service, script, *jobs = yaml.safe_load(manifest.read_text())["items"]
+    assert [service["kind"], script["kind"], *{job["kind"] for job in jobs}] == ["Service", "ConfigMap", "Job"]
+    planned = {}
+    for job in jobs:
+        pod = job["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        env = {variable["name"]: variable["value"] for variable in container["env"]}
+        planned[env["NODE"]] = env["PAIRS"].split()
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": int(env["GPUS"])}
+        assert (pod["hostname"], pod["subdomain"]) == (env["NODE"], service["metadata"]["name"])
+    wanted = {node: [":".join(pair) for pairs in rounds for pair in pairs if node in pair] for node in planned}
+    assert planned == wanted
+    assert len({job["metadata"]["name"] for job in jobs}) == 16
 
 
 def test_bad_pairs(arnold: Arnold, tmp_path: Path) -> None:

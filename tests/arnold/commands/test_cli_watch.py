@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from scheduler.job import Job, Parallelism
 from tests.extender.fake_cluster import FakeCluster, stand_in
 from tests.extender.things import MINIPOD, key, node_json, pod_json, uid
 from tests.facts import says
+from tests.health.collectives.made_dumps import SHAPES, dumps
 from tests.health.peers.fake_prometheus import serving
 from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_UNTIL
 
@@ -194,6 +197,34 @@ def test_a_gang_that_stands_still_is_told_of(api: FakeCluster, arnold: Arnold, t
     assert again["stalls"] == []
     assert annotations(api) == {"n11": "1.05"}
     assert not any(verb == "evict" for verb, *_ in api.asked)
+
+
+def test_dumps_name_whom_counters_do_not(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """All came to 100 and wait: by counters nobody holds them up, by the dumps rank 2 never began the fifth collective.
+    Dumps of an earlier standstill, or such that others may yet join, say nothing.
+    """
+    spec = PlanSpec.of(Job("g", Parallelism(dp=4), gpus_per_node=1, level=MINIPOD), dialect="job", priority=0)
+    nodes = tuple(f"n{number:02}" for number in GANGS["b"])[:4]
+    api.put(GANGPLANS, encode_plan(GangPlan(key("b"), PlanPhase.BOUND, spec=spec, nodes=nodes, bound_pods=4)))
+    folder = tmp_path / "dumps" / "team" / "b"
+    folder.mkdir(parents=True)
+    # what is retired without completion has timed out
+    for dump in dumps("absent", SHAPES["events"]._replace(waiting=("started", True))):
+        (folder / dump.name).write_text(dump.text, encoding="utf-8")
+    told = []
+    with serving(steps({})) as prometheus:
+        for ago in (86_400.0, 0.0, 60.0):
+            for file in folder.iterdir():
+                os.utime(file, (time.time() - ago,) * 2)
+            ran = watch(arnold, prometheus.url, tmp_path, "--progress", STEPS, "--dumps", tmp_path / "dumps", "--json")
+            told.append([gang["nodes"] for gang in ran.json["stalls"]])
+    assert told == [[[]], [], [["n10"]]]
+    assert annotations(api) == {"n10": "1.05"}  # by its program, perhaps: a warning's price
+    found = arnold("kube", "describe", "b", "--json").json
+    (incident,) = found["incidents"]
+    assert [step["did"] for step in incident["steps"]] == ["StandsStill", "Named", "Advised"]
+    assert says(incident["steps"][1]["why"], "n10", "rank 2")
+    assert says(arnold("kube", "describe", "b").out, "Stood still", "StandsStill", "Named", "n10", "Advised")
 
 
 def test_a_gang_that_stands_still_is_helped_once(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:

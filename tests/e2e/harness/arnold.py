@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +94,19 @@ class Arnold:
     def extender(self) -> Process:
         """The only replica, or the first."""
         return self.replicas[0]
+
+    def webhook(self) -> Object:
+        """The webhook of the component for old API servers, at home here."""
+        (configuration,) = (
+            thing
+            for thing in _documents("components/before-1.36/webhook.yaml")
+            if thing["kind"] == "MutatingWebhookConfiguration"
+        )
+        authority = b64encode(self.plane.certificates.authority.read_bytes()).decode()
+        (webhook,) = configuration["webhooks"]
+        path = webhook["clientConfig"].pop("service")["path"]
+        webhook["clientConfig"] = {"url": f"https://{LOOPBACK}:{self.service.port}{path}", "caBundle": authority}
+        return configuration
 
     @property
     def scheduler(self) -> Process:

@@ -11,6 +11,7 @@ from typing import Any
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import Metrics
 from extender.service.web import BodyReader, HttpApplication
+from extender.service.webhook import MOST_BYTES
 from scheduler.queue.priority import PriorityAge
 from tests.extender.things import NOW
 
@@ -47,6 +48,7 @@ class Client:
         unready: Callable[[], Sequence[str]] = list,
         limit: int = 1_000_000,
         mutual_tls: bool = False,
+        webhook: bool = False,
     ) -> None:
         self.metrics = Metrics(plans=state.plans.values, leads=lambda: True)
         self.intake = BodyReader(limit)
@@ -59,6 +61,7 @@ class Client:
             policy=PriorityAge(),
             bodies=self.intake,
             mutual_tls=mutual_tls,
+            pods=BodyReader(MOST_BYTES) if webhook else None,
         ).app()
 
     def get(self, path: str, **more: Any) -> Answer:

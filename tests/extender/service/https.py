@@ -33,17 +33,22 @@ async def app(
 
 @asynccontextmanager
 async def serving(
-    context: ssl.SSLContext | None = None, *, seconds: float = 10.0, most: int | None = None
+    context: ssl.SSLContext | None = None,
+    *,
+    seconds: float = 10.0,
+    most: int | None = None,
+    unknown: Strangers | None = None,
 ) -> AsyncIterator[int]:
     """Serve while the block runs.
 
     :param most: connections at once.
+    :param unknown: what is for clients without a certificate.
     :returns: the port.
     """
 
     class Limited(Connection):
         arrive_seconds = seconds
-        strangers = Strangers()
+        strangers = unknown or Strangers()
 
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from extender.service.settings import Address
-from extender.service.web import HEAD_BYTES, MOST_STRANGERS, RotatingContext, TlsFiles, listen
+from extender.service.web import HEAD_BYTES, MOST_STRANGERS, RotatingContext, Strangers, TlsFiles, listen
 from ground.errors import InvalidInput
 from tests.extender.service.https import GET, Authority, install, run, send, serving
 
@@ -208,6 +208,27 @@ def test_clients_without_a_certificate_are_answered_once(files: TlsFiles, tmp_pa
                     answer = await asyncio.wait_for(known.readuntil(b"known"), 5)
                     assert answer.count(b"HTTP/1.1 200") == 1
                 assert not await ended(known)
+
+    run(scenario())
+
+
+def test_api_servers_keep_their_connections(files: TlsFiles, tmp_path: Path) -> None:
+    """Where they are answered without a certificate, and none of them is shut out by as many as there may be."""
+    authority = Authority(tmp_path, "ca")
+    install(files, authority, authority)
+
+    async def scenario() -> None:
+        without = authority.client(shows=None)
+        async with (
+            serving(RotatingContext(files).context, unknown=Strangers(2, stay=True)) as port,
+            opened(port, without, GET[:10], times=4) as others,
+            opened(port, without, GET + GET) as (api_server,),
+        ):
+            for _ in range(2):
+                answer = await asyncio.wait_for(api_server.readuntil(b"unknown"), 5)
+                assert answer.count(b"HTTP/1.1 200") == 1
+            assert not await ended(api_server)
+            assert sum([not await ended(reader) for reader in others]) == 1
 
     run(scenario())
 
