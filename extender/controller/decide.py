@@ -576,20 +576,20 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
         for place in progress.gated:
             if place.rank not in unfit.doubtful and place.node is not None:
                 context.do(act.Release(place.pod, place.node, mark))
-    # They are told that they have nodes, and again while they are not on them.  Those that move, or came without the
-    # gate, at once; others when kube-scheduler has tried them in vain for a while: a replica with old news may have
-    # refused them, and where nothing else happens it would not ask again for minutes.  At once where the gang has
-    # rested: meanwhile each of its pods was refused.
+    # They are told that they have nodes, and again while they are on none.  At once those that move, or came without a
+    # gate and were refused when the gang had no nodes.  Others after a while: one that kube-scheduler has not come to
+    # finds its node by itself, and a released one may have been refused by a replica with old news, and would not be
+    # asked about for minutes.  At once, too, where the gang has rested: each of its pods was refused.
     for place in progress.unbound:
         pod, node, rested = place.pod, place.node, plan.comes_again
-        moves, tried = pod.released and pod.released_to != node, pod.released and pod.unschedulable
+        moves, tried = pod.released and pod.released_to != node, pod.unschedulable
         if node is None or place in progress.misplaced or (pod.released and not moves and not tried):
             continue
         written = pod.probed_at(PLANNED)
         # conditions have whole seconds
         if rested is not None and (written is None or written < rested.replace(microsecond=0)):
             written = None
-        elif written is None and tried:
+        elif written is None and tried is pod.released:
             written = pod.created if plan.expires is None else max(pod.created, plan.expires - terms.bind)
         if moves or written is None or written + terms.tell <= context.now:
             context.do(act.NotifyPod(pod, node))

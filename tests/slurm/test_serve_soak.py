@@ -69,6 +69,7 @@ class Soak:
     folder: Path
     rng: random.Random
     blocks: bool
+    more: int = 0  # jobs of ours beside the others: where all have ended, no daemon has anything to do
     ours: list[str] = field(default_factory=list)
     others: dict[str, str] = field(default_factory=dict)  # number -> comment
     lost: list[str] = field(default_factory=list)
@@ -76,7 +77,7 @@ class Soak:
     def submit(self) -> None:
         """Submit jobs of ours and of others, as many as their share of all."""
         share = len(self.ours) / JOBS
-        if len(self.ours) < JOBS:
+        if len(self.ours) < JOBS + self.more:
             script = self.folder / "ours.sh"
             script.write_text(OURS)
             output = f"--output={self.folder}/%j.out"
@@ -133,6 +134,7 @@ def test_killed_over_and_over_it_loses_no_job(slurm: RealSlurm, tmp_path: Path, 
             except subprocess.TimeoutExpired:  # nothing to do at that step now
                 daemon.kill()
                 steps.append(step)
+                soak.more += 1
     while len(soak.ours) < JOBS or len(soak.others) < OTHERS:
         soak.submit()
     for name in soak.lost:

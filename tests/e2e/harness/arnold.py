@@ -180,6 +180,7 @@ def running(
     forwarded: bool = True,
     checkouts: Mapping[int, Path] = NO_CHECKOUTS,
     later: Collection[int] = (),
+    scheduler: str = "base",
 ) -> Iterator[Arnold]:
     """Run Arnold; it ends with the block.
 
@@ -189,6 +190,7 @@ def running(
     :param checkouts: replica -> folder of the version that it runs, where not this one.
     :param later: replicas that the test starts, by :meth:`Arnold.start`.
     :param forwarded: have the scheduler ask through a forwarder, as through a Service; else it asks the first replica.
+    :param scheduler: folder of the manifests with its configuration.
     """
     ports = [free_port() for _ in range(replicas)]
     networks = networks or {}
@@ -219,9 +221,8 @@ def running(
         for number, process in enumerate(processes):
             if number not in later:
                 plane.add(process)
-        plane.add_scheduler(
-            "arnold-scheduler", _scheduler_configuration(plane, service.port if forwarded else ports[0])
-        )
+        asked = service.port if forwarded else ports[0]
+        plane.add_scheduler("arnold-scheduler", _scheduler_configuration(plane, asked, scheduler))
         try:
             yield arnold
         finally:
@@ -234,9 +235,9 @@ def running(
             plane.admin.delete("leases", "arnold-extender", SYSTEM)
 
 
-def _scheduler_configuration(plane: ControlPlane, port: int) -> Object:
+def _scheduler_configuration(plane: ControlPlane, port: int, folder: str) -> Object:
     """That of the manifests, at home here."""
-    (configuration,) = _documents("base/scheduler-config.yaml")
+    (configuration,) = _documents(f"{folder}/scheduler-config.yaml")
     pair = plane.certificates.client("arnold-scheduler")
     (extender,) = configuration["extenders"]
     extender["urlPrefix"] = f"https://{LOOPBACK}:{port}"

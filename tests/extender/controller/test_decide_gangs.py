@@ -200,22 +200,24 @@ def test_phases_as_pods_are_bound() -> None:
 def test_pods_without_a_gate() -> None:
     """Pods that come without the gate need no release; Filter's answers bind them, once they are asked about again.
 
-    That kube-scheduler does when the pods change: so they are told of their nodes, every half minute until they are on
-    them.
+    Of those that it refused before they had nodes kube-scheduler asks again when they change: so they are told of their
+    nodes at once.  Others it has not come to; they are told half a minute later, and all every half minute then.
     """
     world = World()
     world.gang("g", 4, gate=False)
+    world.refuse("g-1", "g-2")
     world.do(world.decide())
     tells = [one for one in world.decide().actions if isinstance(one, NotifyPod)]
-    assert [(one.pod.name, one.node) for one in tells] == list(zip(names(), world.plan("g").nodes, strict=True))
+    nodes = world.plan("g").nodes
+    assert [(one.pod.name, one.node) for one in tells] == [("g-1", nodes[1]), ("g-2", nodes[2])]
     world.settle()
     assert world.phase("g") is PlanPhase.RELEASED
     decision = world.decide()
     assert (decision.actions, decision.wake) == ([], NOW + timedelta(seconds=30))
-    world.bind("g-0", node=world.plan("g").nodes[0])
+    world.bind("g-0", node=nodes[0])
     world.later(30)
-    assert len([one for one in world.decide().actions if isinstance(one, NotifyPod)]) == 3
-    for name, where in zip(names(), world.plan("g").nodes, strict=True):
+    assert told(world) == ["g-1", "g-2", "g-3"]
+    for name, where in zip(names(), nodes, strict=True):
         world.bind(name, node=where)
     world.settle()
     assert world.phase("g") is PlanPhase.BOUND

@@ -1,0 +1,20 @@
+// Command arnold-scheduler is kube-scheduler with a plug-in that puts the pods of a native PodGroup on the nodes of
+// its GangPlan, all of them in the group's one scheduling cycle.
+//
+// The pods need no scheduling gate and no nomination, so that the binding is the only write to each.  What is planned,
+// and whether a plan still holds, the extender decides, as for all other gangs.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+func main() {
+	os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(Name, New))))
+}
