@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -299,10 +299,11 @@ class ClusterApi:
         query = {"limit": str(limit)} | ({"continue": token} if token else {})
         return await self._ask("GET", resource.path(), query=query, most_bytes=most_bytes)
 
-    async def watch(self, resource: Resource, *, version: str) -> AsyncIterator[Sequence[bytes]]:
+    async def watch(self, resource: Resource, *, version: str) -> AsyncGenerator[Sequence[bytes]]:
         """Yield changes as lists of JSON objects with ``type`` and ``object``, until the server ends it, in minutes.
 
-        The first list is empty and comes as soon as the watch is open: where nothing changes no other may come.
+        The first list is empty and comes as soon as the watch is open: where nothing changes no other may come.  Who
+        stops before the end closes it.
         """
         from aiohttp import ClientTimeout, ServerTimeoutError
 

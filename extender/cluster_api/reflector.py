@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
@@ -193,30 +194,31 @@ class Reflector(Generic[T]):
     async def _watch(self, version: str) -> None:
         """Take up changes, or raise ``Gone``: history is lost, ``ClusterError``: the watch cannot go on."""
         heard, started, where = False, monotonic(), f"watching {self.resource.plural}"
-        async for lines in self.api.watch(self._served, version=version):
-            for line in lines:
-                try:
-                    change = _changes.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    raise refusal(502, line[:200], where=where) from error
-                if change.type == "ERROR":
-                    raise refusal(None, bytes(change.object), where=where)
-                head = self._head(change.object)
-                self._version = head.resource_version or self._version
-                if change.type == "BOOKMARK":
-                    continue
-                if change.type == "MODIFIED" and self.sink.knows(head.namespace, head.name, head.resource_version):
-                    continue
-                item = None if change.type == "DELETED" else self._decoded(change.object)
-                if item is None:
-                    self.sink.remove(head.namespace, head.name)
-                else:
-                    self.sink.put(item)
-            self._works()
-            if lines:
-                heard = True
-                self._backoff.reset()
-                self.changed()
+        async with aclosing(self.api.watch(self._served, version=version)) as watch:
+            async for lines in watch:
+                for line in lines:
+                    try:
+                        change = _changes.decode(line)
+                    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                        raise refusal(502, line[:200], where=where) from error
+                    if change.type == "ERROR":
+                        raise refusal(None, bytes(change.object), where=where)
+                    head = self._head(change.object)
+                    self._version = head.resource_version or self._version
+                    if change.type == "BOOKMARK":
+                        continue
+                    if change.type == "MODIFIED" and self.sink.knows(head.namespace, head.name, head.resource_version):
+                        continue
+                    item = None if change.type == "DELETED" else self._decoded(change.object)
+                    if item is None:
+                        self.sink.remove(head.namespace, head.name)
+                    else:
+                        self.sink.put(item)
+                self._works()
+                if lines:
+                    heard = True
+                    self._backoff.reset()
+                    self.changed()
         if not heard and monotonic() < started + HASTY_SECONDS:
             await self.sleep(self._backoff.next())
 

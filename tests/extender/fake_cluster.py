@@ -10,7 +10,7 @@ import asyncio
 import copy
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,7 @@ class FakeCluster:
         self._news = asyncio.Event()
         self._failures: list[tuple[str, Exception]] = []
         self._hung_up = 0
+        self.watches = 0  # that are open
 
     # What tests do to it
 
@@ -121,20 +122,24 @@ class FakeCluster:
             raise LongAnswer("too large")
         return body
 
-    async def watch(self, resource: Resource, *, version: str) -> AsyncIterator[Sequence[bytes]]:
+    async def watch(self, resource: Resource, *, version: str) -> AsyncGenerator[Sequence[bytes]]:
         """An empty list as soon as it is open, then changes after a version, until :meth:`hang_up`."""
         self._ask("watch", resource, version)
         if int(version) < self.oldest:
             raise Gone("too old", status=410, reason="Expired")
         seen, calls = int(version), self._hung_up
-        yield []
-        while calls == self._hung_up:
-            news = [one for one in self._history[resource.plural] if one[0] > seen]
-            if news:
-                seen = news[-1][0]
-                yield [_bytes({"type": kind, "object": document}) for _, kind, document in news]
-            else:
-                await self._news.wait()
+        self.watches += 1
+        try:
+            yield []
+            while calls == self._hung_up:
+                news = [one for one in self._history[resource.plural] if one[0] > seen]
+                if news:
+                    seen = news[-1][0]
+                    yield [_bytes({"type": kind, "object": document}) for _, kind, document in news]
+                else:
+                    await self._news.wait()
+        finally:
+            self.watches -= 1
 
     async def create(self, resource: Resource, document: Document, *, namespace: str = "") -> bytes:
         """Make an object."""

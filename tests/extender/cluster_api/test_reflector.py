@@ -222,11 +222,20 @@ def test_lost_history_means_a_new_list() -> None:
 
 @pytest.mark.parametrize("code", [410, 500])
 def test_errors_inside_a_watch(code: int) -> None:
-    """An ERROR line ends the watch: with 410 everything is listed again, otherwise the watch starts again."""
+    """An ERROR line ends the watch: with 410 everything is listed again, otherwise the watch starts again.  The old
+    one is closed before that, not whenever its memory is collected.
+    """
 
     async def scenario() -> None:
         api = FakeCluster()
         api.put(PODS, pod("a"))
+        original, watches = api.page, []
+
+        async def page(*args: Any, **kwargs: Any) -> bytes:
+            watches.append(api.watches)
+            return await original(*args, **kwargs)
+
+        api.page = page  # type: ignore[method-assign]
         async with reflecting(api) as made:
             api.say(PODS, "ERROR", {"kind": "Status", "code": code, "message": "sorry", "reason": "Expired"})
             api.version += 1
@@ -235,6 +244,7 @@ def test_errors_inside_a_watch(code: int) -> None:
             # The fake repeats its line to a watch from the old version, so both end in a new list.
             assert made.mirror.names == ["a"]
             assert made.mirror.replaced == 2
+            assert watches == [0, 0]
 
     run(scenario)
 
