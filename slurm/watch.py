@@ -40,11 +40,10 @@ class SlurmWatch:
         if any(self._ours.get(row["number"]) != _request(row["reason"], row["comment"]) for row in asking):
             return True
         idle = self.live.idle_with([row["nodes"] for row in rows if row["number"] not in pending])
-        of = self.live.base.index_of
         return (
             any(number not in pending for number in self._planned)
             or not self._in_reservations <= {row["number"] for row in rows}
-            or any(not idle[of[name]] for names in self._planned.values() for name in names)
+            or not idle[self._promised].all()
             or self._room(idle)
         )
 
@@ -55,8 +54,8 @@ class SlurmWatch:
 
     def _room(self, idle: BoolArray) -> bool:
         """Return whether nodes that are idle now and were not give some job that waits room."""
-        idle, of = idle.copy(), self.live.base.index_of
-        idle[[of[name] for names in self._planned.values() for name in names]] = False
+        idle = idle.copy()
+        idle[self._promised] = False
         idle_since = idle & ~self.live.idle
         return any(
             bool((idle_since & usable).any()) and int(np.count_nonzero(idle & usable)) >= fewest
@@ -74,6 +73,11 @@ class SlurmWatch:
         """Nodes of jobs that are planned and have not started; nodes of reservations are nobody else's anyway."""
         jobs = (self.live.by_number[number] for number, state in self.decision.states.items() if state == "planned")
         return {job.number: nodes_in(job.required) for job in jobs if job.required}
+
+    @cached_property
+    def _promised(self) -> list[int]:
+        """Of the nodes of :attr:`_planned`, where each stands in the tree."""
+        return [self.live.base.index_of[name] for names in self._planned.values() for name in names]
 
     @cached_property
     def _in_reservations(self) -> set[str]:

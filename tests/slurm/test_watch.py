@@ -75,6 +75,16 @@ def test_a_plan_that_starts_or_loses_a_node() -> None:
     assert seen.worth_a_look(rows(replace(planned, state="RUNNING", nodes="n[01,03,05,07]")))
 
 
+def test_nodes_of_a_plan_are_room_for_nobody_else() -> None:
+    """Four nodes idle until the planned job starts: of the other four, one is too few for whoever waits."""
+    planned = job(1, required="n[01,03,05,07]", reason="Resources")
+    three, one = running(3, "n[02,04,06]"), running(4, "n08")
+    seen = watched(planned, waits := job(2), three, one, states=dict.fromkeys(NODES[1::2], "ALLOCATED"))
+    assert seen.decision.states == {"1": "planned", "2": "asked"}
+    assert not seen.worth_a_look(rows(planned, waits, three))
+    assert seen.worth_a_look(rows(planned, waits))
+
+
 def test_a_reservation_of_ours_whose_job_has_ended() -> None:
     """Only we let go of its nodes at once."""
     held = job(1, state="RUNNING", nodes="n[01-04]", reservation="arnold_1")
