@@ -14,6 +14,7 @@ from annotated_types import Ge, Gt, Le
 
 from ground.quantities import utc_minute
 from ground.records import AsWritten, AwareTime, FiniteFloat, JsonRecord, NullForInfinity
+from topology.xids import PROGRAM_XIDS
 
 FlagKind = Literal["straggler", "degraded", "faulty"]
 
@@ -49,15 +50,6 @@ FALSE_ALARMS: Mapping[str, FalseAlarms] = {
 }
 """By the source that a detector names in its flags."""
 
-_SPANS = (
-    "8 11 13 25 31-32 37-41 43-45 60 63 66-72 75-78 80 82-86 88-89 92-93 96-107 121 126-135 137 139 141-142 160-161"
-)
-PROGRAM_XIDS = frozenset(
-    number
-    for first, _, last in (span.partition("-") for span in _SPANS.split())
-    for number in range(int(first), int(last or first) + 1)
-)
-"""Xid errors that NVIDIA's catalogue answers with a restart of the program, or with nothing."""
 _XID = re.compile(r"(?<![a-z])s?xid(?![a-z])\D{0,20}(\d{1,4})?", re.IGNORECASE)
 _DEVICE = re.compile(r"(?<![a-z])ecc(?![a-z])|uncorrectable|fallen off|(?<![a-z])dead(?![a-z])", re.IGNORECASE)
 _FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")

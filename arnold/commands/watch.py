@@ -230,8 +230,9 @@ class GangWatch:
             # once is enough: a minute later it is the same finding
             if known is None or not known.nodes or (acts and known.answer is None):
                 source = f"standstill of {gang.key}"
-                flags += [] if acts else dumped
-                if acts or not dumped:
+                if dumped and not acts:
+                    flags += dumped
+                else:
                     flags += standstill_flags(progress, gang.rank_of_node, source=source, moves=acts)
             seen.append(GangSeen(gang, progress.stands, progress.since, progress.words, progress.suspects))
         return seen

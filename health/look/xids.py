@@ -1,8 +1,8 @@
 """What Xid and SXid errors of NVIDIA's drivers say of a GPU or NVSwitch, and what to do.
 
 Facts of NVIDIA's public catalogue (docs.nvidia.com/deploy/xid-errors, Fabric Manager's user guide for SXid).  An error
-that the catalogue answers with a restart of the program, or with nothing, convicts nothing, but for contained ECC
-errors; nor does one that is not listed.
+that the catalogue answers with a restart of the program, or with nothing, convicts nothing (:mod:`topology.xids`), but
+for contained ECC errors; nor does one that is not listed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from health.collectives.diagnosis import Certainty
-from topology.flags import PROGRAM_XIDS
+from topology.xids import PROGRAM_XIDS, numbered
 
 Action = Literal["restart", "reset", "reboot", "replace", "test", "ignore"]
 REMEDIES: Mapping[Action, str] = {
@@ -34,44 +34,23 @@ class Xid(NamedTuple):
 
 
 _ROWS = """
-8 the GPU stopped processing | ignore
-11 25 32 invalid or corrupted push buffer | ignore
-13 exception of the graphics engine | ignore
-31 page fault | ignore
-37 38 error of the driver's firmware | ignore
-39-41 70-72 75-77 85 126-135 exception of a copy engine | ignore
-43 the GPU stopped processing | ignore
-44 fault of the graphics engine during a context switch | ignore
-45 clean-up before it is due, after another error | ignore
 46 the GPU stopped processing | reset likely
 48 double-bit ECC error | reset certain
 54 auxiliary power is not connected | replace likely
-60 68 82-84 86 88 89 96-105 139 142 exception of an engine for video or images | ignore
 61 breakpoint of the GPU's microcontroller | reset possible
 62 169 halt of the GPU's microcontroller | reset certain
-63 a row of memory is remapped, or a page retired, at the next reset | ignore
 64 a row of memory could not be remapped, or a page not retired | reset certain
-66 67 illegal access by the driver | ignore
-69 exception of the graphics engine's class | ignore
 74 NVLink error | test likely
-78 a virtual GPU did not start | ignore
 79 the GPU has fallen off the bus | reboot certain
-80 corrupted data were sent to the GPU | ignore
-92 many single-bit ECC errors | ignore
-93 the InfoROM is written too often | ignore
 94 contained ECC error | restart likely
 95 uncontained ECC error | reset certain
-106 107 test message | ignore
 109 time-out of a context switch | reset possible
 110 security fault | reset likely
 119 the GPU's system processor (GSP) does not answer | reset certain
 120 error of the GPU's system processor (GSP) | reset certain
-121 error of the link between CPU and GPU (C2C), corrected | ignore
 122-124 the GPU's flash memory (SPI) cannot be read or written | test possible
 136 the training of an NVLink failed | reset likely
-137 fault of an access over NVLink | ignore
 140 unrecovered ECC error | reset certain
-141 error of CUDA's fast path | ignore
 143 the GPU could not be initialised | reset certain
 144 NVLink error (SAW) | reset likely
 145 NVLink error (RLW) | reset likely
@@ -85,7 +64,6 @@ _ROWS = """
 156 a resource of the GPU is retired | reset possible
 157 a resource of the GPU could not be retired | test possible
 158 fatal time-out of the GPU | reset certain
-160 161 a channel is retired, or could not be | ignore
 167 fatal time-out of PCIe | reboot likely
 171 uncorrectable error of DRAM | reset certain
 172 uncorrectable error of SRAM | reset certain
@@ -95,20 +73,15 @@ NVLINK_5 = range(144, 151)
 
 
 def _catalogue() -> dict[int, Xid]:
-    catalogue = {}
-    for row in _ROWS.strip().splitlines():
-        left, right = row.split(" | ")
-        numbers = [word for word in left.split() if word[0].isdecimal()]
-        says = " ".join(left.split()[len(numbers) :])
-        action, *sure = right.split()
-        for first, _, last in (span.partition("-") for span in numbers):
-            for number in range(int(first), int(last or first) + 1):
-                catalogue[number] = Xid(says, action, sure[0] if sure else None)  # type: ignore[arg-type]
+    catalogue = {number: Xid(says, "ignore", None) for number, says in PROGRAM_XIDS.items()}
+    for number, row in numbered(_ROWS).items():
+        says, answer = row.split(" | ")
+        action, sure = answer.split()
+        catalogue[number] = Xid(says, action, sure)  # type: ignore[arg-type]
     return catalogue
 
 
 XIDS = _catalogue()
-assert {number for number, entry in XIDS.items() if entry.sure is None} == PROGRAM_XIDS
 
 RECOVERY: Mapping[str, tuple[Action, Certainty | None]] = {
     "none": ("ignore", None),

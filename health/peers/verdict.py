@@ -16,7 +16,8 @@ from ground.quantities import number, plural
 from ground.records import JsonRecord
 from health.peers.metrics import MISSING, counts_errors, is_code, is_step_time, metric_of, tells_pace
 from health.peers.streams import MetricRecording, Samples
-from topology.flags import FALSE_ALARMS, FAULTY, PROGRAM_XIDS, WARNING, NodeFlag
+from topology.flags import FALSE_ALARMS, FAULTY, WARNING, NodeFlag
+from topology.xids import PROGRAM_XIDS
 
 # Why a machine that stands out is no alert: it works more than its peers, these do not work, too many stand out, or it
 # may always have differed as much
@@ -255,7 +256,7 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers
         ),
         # it stands out by errors of a device: counted ones, or a code that no program causes
         hardware=any(
-            not PROGRAM_XIDS.issuperset(_codes(recording.metrics[metric], stretch))
+            any(code not in PROGRAM_XIDS for code in _codes(recording.metrics[metric], stretch))
             if is_code(metric)
             else counts_errors(metric) and stretch.own > stretch.peers
             for metric, stretch in stretches.items()

@@ -96,10 +96,29 @@ def run_pods(api: FakeCluster, **moved: str) -> None:
         api.put(PODS, pod_json(f"b-{rank}", node=node, phase="Running", owner=("Job", "b")))
 
 
+def hung_in_a_collective(api: FakeCluster, tmp_path: Path) -> Path:
+    """The dumps of a gang b of four ranks, one on a node, of which rank 2 never began the fifth collective."""
+    spec = PlanSpec.of(Job("g", Parallelism(dp=4), gpus_per_node=1, level=MINIPOD), dialect="job", priority=0)
+    nodes = tuple(f"n{number:02}" for number in GANGS["b"])[:4]
+    api.put(GANGPLANS, encode_plan(GangPlan(key("b"), PlanPhase.BOUND, spec=spec, nodes=nodes, bound_pods=4)))
+    folder = tmp_path / "dumps" / "team" / "b"
+    folder.mkdir(parents=True)
+    # what is retired without completion has timed out
+    for dump in dumps("absent", SHAPES["events"]._replace(waiting=("started", True))):
+        (folder / dump.name).write_text(dump.text, encoding="utf-8")
+    return folder
+
+
 def annotations(api: FakeCluster) -> dict[str, str]:
     """The slowdown of each node that has one."""
     notes = {name: node["metadata"].get("annotations") or {} for (_, name), node in api.objects[NODES.plural].items()}
     return {name: written[SLOWDOWN] for name, written in notes.items() if SLOWDOWN in written}
+
+
+def sources(arnold: Arnold, tmp_path: Path) -> list[tuple[str, str]]:
+    """The nodes that are flagged, and by whom."""
+    flags = arnold("flags", "show", "--store", tmp_path / "flags.db", "--json").json["flags"]
+    return [(flag["node"], flag["source"]) for flag in flags]
 
 
 def watch(arnold: Arnold, url: str, tmp_path: Path, *more: str) -> Any:
@@ -203,14 +222,7 @@ def test_dumps_name_whom_counters_do_not(api: FakeCluster, arnold: Arnold, tmp_p
     """All came to 100 and wait: by counters nobody holds them up, by the dumps rank 2 never began the fifth collective.
     Dumps of an earlier standstill, or such that others may yet join, say nothing.
     """
-    spec = PlanSpec.of(Job("g", Parallelism(dp=4), gpus_per_node=1, level=MINIPOD), dialect="job", priority=0)
-    nodes = tuple(f"n{number:02}" for number in GANGS["b"])[:4]
-    api.put(GANGPLANS, encode_plan(GangPlan(key("b"), PlanPhase.BOUND, spec=spec, nodes=nodes, bound_pods=4)))
-    folder = tmp_path / "dumps" / "team" / "b"
-    folder.mkdir(parents=True)
-    # what is retired without completion has timed out
-    for dump in dumps("absent", SHAPES["events"]._replace(waiting=("started", True))):
-        (folder / dump.name).write_text(dump.text, encoding="utf-8")
+    folder = hung_in_a_collective(api, tmp_path)
     told = []
     with serving(steps({})) as prometheus:
         for ago in (86_400.0, 0.0, 60.0):
@@ -220,11 +232,24 @@ def test_dumps_name_whom_counters_do_not(api: FakeCluster, arnold: Arnold, tmp_p
             told.append([gang["nodes"] for gang in ran.json["stalls"]])
     assert told == [[[]], [], [["n10"]]]
     assert annotations(api) == {"n10": "1.05"}  # by its program, perhaps: a warning's price
+    assert sources(arnold, tmp_path) == [("n10", "dumps of team/b")]
     found = arnold("kube", "describe", "b", "--json").json
     (incident,) = found["incidents"]
     assert [step["did"] for step in incident["steps"]] == ["StandsStill", "Named", "Advised"]
     assert says(incident["steps"][1]["why"], "n10", "rank 2")
     assert says(arnold("kube", "describe", "b").out, "Stood still", "StandsStill", "Named", "n10", "Advised")
+
+
+def test_whom_dumps_name_is_out_where_the_watch_acts(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """By the policy act the node whose rank never began the collective is moved away from, not made dearer."""
+    for file in hung_in_a_collective(api, tmp_path).iterdir():
+        os.utime(file, (time.time() - 60.0,) * 2)
+    asked = ("--progress", STEPS, "--dumps", str(tmp_path / "dumps"), "--policy", "act", "--json")
+    with serving(steps({})) as prometheus:
+        (gang,) = watch(arnold, prometheus.url, tmp_path, *asked).json["stalls"]
+    assert (gang["nodes"], gang["ranks"]) == (["n10"], [2])
+    assert annotations(api) == {"n10": "faulty"}
+    assert sources(arnold, tmp_path) == [("n10", "standstill of team/b")]
 
 
 def test_a_gang_that_stands_still_is_helped_once(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from health.look.folder import look_at_folder
 from health.look.xids import XIDS
+from topology.xids import PROGRAM_XIDS
 
 
 def xid(number: int, words: str = "") -> str:
@@ -49,6 +50,11 @@ def test_xids_are_answered_as_the_catalogue_does(action: str, numbers: list[int]
     """What is to be ignored convicts nothing; everything else convicts somebody."""
     assert {XIDS[number].action for number in numbers} == {action}
     assert all((XIDS[number].sure is None) == (action == "ignore") for number in numbers)
+
+
+def test_no_number_is_a_programs_and_convicts() -> None:
+    """A row of those that convict would hide the program's of its number."""
+    assert {number for number, entry in XIDS.items() if entry.sure is None} == PROGRAM_XIDS.keys()
 
 
 @pytest.mark.parametrize("seen", ["", "0x1 (GPU Reset Required) to 0x0 (None)"])
