@@ -589,7 +589,7 @@ class TwoLevelBands:
 
 _TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
-_COUNTS = 6_000  # Lines times racks up to which they are counted: to make such a model takes tenths of a second
+_COUNTS = 2_000  # Lines times racks up to which they are counted: above 1,300 none was answered within ten seconds
 _COUNT_SHARE = 0.8  # Part of the time limit that this may take for one pair of the level above
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
@@ -627,6 +627,7 @@ class Wanted:
     before: float = 0.0  # what the goal has beside Eq. 2 of the level
     scale: float = 1.0  # what Eq. 2 of the level is multiplied with in it
     within: tuple[Pair, ...] = ()  # pairs of the level that the goals before allow, the largest; none = all
+    broader: tuple[tuple[Level, list[Pair]], ...] = ()  # levels broader than that above, with their largest pairs
 
     @property
     def most(self) -> float:
@@ -660,8 +661,6 @@ class CloserSearch:
         self.lattices: list[tuple[str, Lattice]] = []
         # of grids on the racks of regions, with what lines touch at least: by S the most R refuted
         self._refuted: dict[tuple[GridProblem, Pair], list[int]] = {}
-        # levels above the one that is searched and the one before it, with the largest pairs that each may have
-        self._held: list[tuple[Level, list[Pair]]] = []
 
     def search(self) -> None:
         """Search each closer level in turn, as long as those before are settled."""
@@ -669,6 +668,7 @@ class CloserSearch:
         cluster, above, before, job = reduction.cluster, reduction.level, 0, self._forced()
         names = closer_levels(cluster, reduction.job)
         nodes = [np.flatnonzero(reduction.admitted).astype(np.int32)]
+        broader: list[tuple[Level, list[Pair]]] = []
         for number, name in enumerate(names, start=len(goals.goals) - len(names)):
             goals.count(number)
             if not all(goals.settled(earlier) for earlier in range(number)) or not self._bounds.sees_lines(name):
@@ -686,12 +686,12 @@ class CloserSearch:
             if not goals.settled(number):
                 regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
                 within = tuple(self._bounds.allowed(name, goals.goals[0], goals.best.costs[0]))
-                wanted = Wanted(goals, number, closer, above, self._end, within=within)
+                wanted = Wanted(goals, number, closer, above, self._end, within=within, broader=tuple(broader))
                 bounds = self._search_level(wanted, regions, pairs)
                 goals.raise_bound(number, min(bounds, default=-inf))
                 reached = goals.best.costs[number] + TOLERANCE
                 nodes = [region for region, bound in zip(nodes, bounds, strict=True) if bound <= reached]
-            self._held.append((above, pairs))
+            broader.append((above, pairs))
             before, above = number, cluster.level(name)
 
     def _allowed(self, name: str, number: int) -> list[Pair]:
@@ -927,45 +927,49 @@ class CloserSearch:
     def _count_lines(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
         """Refute and build pairs whose cross lines may touch as many racks as they have cells."""
         closer, grid = wanted.closer, lattice.problem
-        held = [*self._held, (wanted.above, [above])]
+        # a node of each rack
         nodes = region.nodes[np.unique(closer.level.domain_of[region.nodes], return_index=True)[1]]
         nodes = nodes[closer.room[closer.level.domain_of[nodes]] > 0]
-        paths = np.stack([level.domain_of[nodes] for level in (*(level for level, _ in held), closer.level)])
-        room = closer.room[paths[-1]]
-        broader = list(product(*(pairs for _, pairs in held)))
+        levels = (*(level for level, _ in wanted.broader), wanted.above, closer.level)
+        paths = np.stack([level.domain_of[nodes] for level in levels])
+        broader = list(product(*(pairs for _, pairs in wanted.broader), [above]))
         end = min(wanted.end, clock() + _COUNT_SHARE * self._limits.seconds)
-        # what was asked and answered with no
+        # what was asked of a pair, with pairs above it, and answered with no; or without a placement, for a seed
         refuted: set[tuple[Pair, tuple[Pair, ...]]] = set()
+        counted: set[tuple[Pair, tuple[Pair, ...], int]] = set()
+
+        def ask(target: Pair, pairs: tuple[Pair, ...], limit: Slice) -> IntArray | None:
+            """Return a placement of a pair with pairs above it, shape [rows, columns] of the grid."""
+            # the lines are columns where a row may touch as many racks as it has cells, else rows
+            by_rows = target[1] < grid.columns
+            turned = [pair[::-1] if transposed != by_rows else pair for pair in pairs]
+            touches, cross = zip(*turned, target[::-1] if by_rows else target, strict=True)
+            shape = (grid.columns, grid.rows) if by_rows else (grid.rows, grid.columns)
+            counts = LineCounts(*shape, paths, closer.room[paths[-1]], touches, cross)
+            answer, cells = counts.lay(limit)
+            if answer == "no":
+                refuted.add((target, pairs))
+            elif answer == "yes":
+                counted.add((target, pairs, limit.seed))
+            return cells.T if by_rows and cells is not None else cells
+
         # each effort with two seeds: on models of this kind their times differ by a factor of ten
-        efforts = ((EFFORT * 2**doubled, self._limits.seed + more) for doubled in range(20) for more in range(2))
-        for effort, seed in efforts:
-            tried: set[Pair] = set()
+        for doubled, more in product(range(20), range(2)):
+            seed, tried = self._limits.seed + more, set[Pair]()
             while clock() < end:
-                # the lines are columns where a row may touch as many racks as it has cells, else rows
-                waiting = [
-                    (pair, pair[1] < grid.columns)
-                    for pair in lattice.open()
-                    if pair not in tried and (pair[1] >= grid.columns or pair[0] >= grid.rows)
-                ]
-                if not waiting:
+                free = (p for p in lattice.open() if p[1] >= grid.columns or p[0] >= grid.rows)
+                target = next((p for p in free if p not in tried), None)
+                if target is None:
                     break
-                target, by_rows = waiting[0]
                 tried.add(target)
-                shape = (grid.columns, grid.rows) if by_rows else (grid.rows, grid.columns)
-                if shape[1] * len(room) > _COUNTS:
+                if (grid.columns if target[1] >= grid.columns else grid.rows) * len(nodes) > _COUNTS:
                     continue
                 for pairs in broader:
-                    if (target, pairs) in refuted:
+                    if (target, pairs) in refuted or (target, pairs, seed) in counted:
                         continue
-                    turned = [pair[::-1] if transposed != by_rows else pair for pair in pairs]
-                    touches, cross = zip(*turned, target[::-1] if by_rows else target, strict=True)
-                    counts = LineCounts(*shape, paths, room, touches, cross)
-                    answer, places = counts.lay(Slice(effort, end - clock(), seed, linearization=2))
-                    if answer == "no":
-                        refuted.add((target, pairs))
-                    if places is not None:
-                        cells = places.T if transposed != by_rows else places
-                        self._offer(closer, cells, [pod.racks for pod in region.pods])
+                    cells = ask(target, pairs, Slice(EFFORT * 2**doubled, end - clock(), seed, linearization=2))
+                    if cells is not None:
+                        self._offer(closer, cells.T if transposed else cells, [pod.racks for pod in region.pods])
                         lattice.most = wanted.most
                         break
                 if all((target, pairs) in refuted for pairs in broader):

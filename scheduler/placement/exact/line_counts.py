@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.placement.cpsat import Answer, Slice, solve
-from scheduler.placement.exact.skeletons import covers
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.skeletons import covers, whole_rows
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -33,20 +33,15 @@ _COVERS = 200  # Sets of domains for cross lines among which whole numbers are l
 
 @dataclass(frozen=True)
 class Counts:
-    """What the lines have in domains that are alike, or in one of them."""
+    """What the lines have in domains that are alike, or in one of them: as variables, or as numbers."""
 
     domains: Sequence[int]
-    touched: list[cp_model.IntVar]  # by line, domains
-    cells: list[cp_model.LinearExprT]  # by line
+    touched: Sequence[cp_model.LinearExprT]  # by line, domains
+    cells: Sequence[cp_model.LinearExprT]  # by line
 
-
-@dataclass
-class CountModel:
-    """A model of all lines."""
-
-    model: cp_model.CpModel
-    apart: int  # levels whose domains are told apart though they are alike
-    counts: list[list[Counts]]  # by level
+    def values(self, solver: cp_model.CpSolver) -> Counts:
+        """Return the numbers of a solution."""
+        return Counts(self.domains, [*map(solver.value, self.touched)], [*map(solver.value, self.cells)])
 
 
 @dataclass(frozen=True)
@@ -66,22 +61,32 @@ class LineCounts:
         A "no" is proved by a complete search.  A "yes" may come without cells: counts do not see whether domains alike
         can be told apart, nor all that cross lines need which may touch fewer domains than they have cells.
         """
-        counted: tuple[CountModel, cp_model.CpSolver] | None = None
+        counted: list[list[Counts]] = []  # by level
         # cross lines tell the domains apart that limit them
         least = max((level + 1 for level, most in enumerate(self.cross) if most < self.lines), default=0)
         for apart in range(least, len(self.paths) + 1):
-            for before in (counted, None) if counted else (None,):
-                made = self._model(apart, before)
-                answer, solver = solve(made.model, limit)
+            for kept in (counted, []) if counted else ([],):
+                model, counts = self._model(apart, kept)
+                answer, solver = solve(model, limit)
                 if answer == "yes":
                     break
             else:
                 return answer, None
-            counted = made, solver
+            counted = [[alike.values(solver) for alike in of_level] for of_level in counts]
         held = np.zeros((len(self.room), self.lines), dtype=np.int32)
-        for counts in made.counts[-1]:
-            held[self.paths[-1] == counts.domains[0]] = [solver.value(cells) for cells in counts.cells]
+        for alike in counted[-1]:
+            held[self.paths[-1] == alike.domains[0]] = np.array(alike.cells)
         return "yes", self._laid(held, limit)
+
+    @cached_property
+    def _inside(self) -> list[dict[int, list[int]]]:
+        """By level but the closest, of each domain those of the next level in it."""
+        inside = []
+        for level in range(len(self.paths) - 1):
+            inside.append(defaultdict[int, list[int]](list))
+            for domain, closer in np.unique(self.paths[level : level + 2], axis=1).T.tolist():
+                inside[-1][domain].append(closer)
+        return list[dict[int, list[int]]](inside)
 
     @cached_property
     def _kinds(self) -> list[dict[int, Kind]]:
@@ -89,70 +94,68 @@ class LineCounts:
         kinds: list[dict[int, Kind]] = [
             {int(domain): (int(room),) for domain, room in zip(self.paths[-1], self.room, strict=True)}
         ]
-        for level in reversed(range(len(self.paths) - 1)):
-            inside = defaultdict(list)
-            for domain, closer in np.unique(self.paths[level : level + 2], axis=1).T.tolist():
-                inside[domain].append(kinds[0][closer])
-            kinds.insert(0, {domain: tuple(sorted(of_domain)) for domain, of_domain in inside.items()})
+        for inside in reversed(self._inside):
+            kinds.insert(0, {d: tuple(sorted(kinds[0][closer] for closer in of_d)) for d, of_d in inside.items()})
         return kinds
 
-    def _model(self, apart: int, before: tuple[CountModel, cp_model.CpSolver] | None) -> CountModel:
-        """Return a model in which the domains of so many levels are told apart.
+    def _model(self, apart: int, kept: Sequence[Sequence[Counts]]) -> tuple[cp_model.CpModel, list[list[Counts]]]:
+        """Return a model in which the domains of so many levels are told apart though they are alike, and its variables
+        by level.
 
-        :param before: another one with a solution, which is to be kept.
+        :param kept: by level, numbers that hold for domains together; none = any may.
         """
         from scheduler.placement import cp_model
 
-        made = CountModel(cp_model.CpModel(), apart, [[] for _ in self.paths])
-        cells = self._add(made, 0, np.unique(self.paths[0]).tolist(), None)
-        for of_line in cells:
-            made.model.add(of_line == self.length)
-        for counts, most in zip(made.counts, self.touches, strict=True):
-            for line in range(self.lines):
-                made.model.add(sum(of_alike.touched[line] for of_alike in counts) <= most)
-        if before is not None:
-            for counts, kept in zip(made.counts, before[0].counts, strict=True):
-                for together in kept:
-                    inside = [of_alike for of_alike in counts if {*of_alike.domains} <= {*together.domains}]
-                    for part, line in product(("touched", "cells"), range(self.lines)):
-                        total = sum(getattr(of_alike, part)[line] for of_alike in inside)
-                        made.model.add(total == before[1].value(getattr(together, part)[line]))
-        for level, most in enumerate(self.cross):
+        model, counts = cp_model.CpModel(), [list[Counts]() for _ in self.paths]
+
+        def add(level: int, domains: Iterable[int], around: Counts | None) -> Sequence[cp_model.LinearExprT]:
+            """Add the counts of some domains of a level, all those in the domains ``around``; return cells, by line."""
+            alike, of_alike = defaultdict[Kind, list[int]](list), []
+            for domain in domains:
+                alike[(domain,) if level < apart else self._kinds[level][domain]].append(domain)
+            for some in alike.values():
+                touched = [model.new_int_var(0, len(some), "") for _ in range(self.lines)]
+                if around is not None:
+                    for inside, outside in zip(touched, around.touched, strict=True):
+                        model.add(inside <= len(some) // len(around.domains) * outside)
+                cells: Sequence[cp_model.LinearExprT]
+                if level == len(self.paths) - 1:
+                    (room,) = self._kinds[level][some[0]]
+                    cells = [model.new_int_var(0, min(self.length, room * len(some)), "") for _ in touched]
+                    for of_line, times in zip(cells, touched, strict=True):
+                        model.add(of_line <= room * times)
+                    model.add(sum(cells) <= room * len(some))
+                else:
+                    closer = [domain for outside in some for domain in self._inside[level][outside]]
+                    cells = add(level + 1, closer, Counts(some, touched, []))
+                counts[level].append(Counts(some, touched, cells))
+                of_alike.append(cells)
+            return [sum(of_line) for of_line in zip(*of_alike, strict=True)]
+
+        for of_line in add(0, np.unique(self.paths[0]).tolist(), None):
+            model.add(of_line == self.length)
+        for of_level, most in zip(counts, self.touches, strict=True):
+            for touched in zip(*(alike.touched for alike in of_level), strict=True):
+                model.add(sum(touched) <= most)
+        for of_level, before in zip(counts, kept, strict=bool(kept)):
+            number_of = {domain: number for number, together in enumerate(before) for domain in together.domains}
+            parts: list[list[Counts]] = [[] for _ in before]
+            for alike in of_level:
+                parts[number_of[alike.domains[0]]].append(alike)
+            for together, inside in zip(before, parts, strict=True):
+                for line in range(self.lines):
+                    model.add(sum(alike.touched[line] for alike in inside) == together.touched[line])
+                    model.add(sum(alike.cells[line] for alike in inside) == together.cells[line])
+        for of_level, most in zip(counts, self.cross, strict=True):
             if most < self.lines:
                 # a domain is touched by as many cross lines as a line has cells there, at least
                 heights = []
-                for together in made.counts[level]:
-                    heights.append(made.model.new_int_var(0, self.length, ""))
-                    for cells_of_line in together.cells:
-                        made.model.add(cells_of_line <= heights[-1])
-                made.model.add(sum(heights) <= most * self.length)
-        return made
-
-    def _add(
-        self, made: CountModel, level: int, domains: Iterable[int], around: Counts | None
-    ) -> list[cp_model.LinearExprT]:
-        """Add the counts of some domains of a level, all those in the domains ``around``; return cells, by line."""
-        model, alike = made.model, defaultdict[Kind, list[int]](list)
-        total: list[cp_model.LinearExprT] = [0] * self.lines
-        for domain in domains:
-            alike[(domain,) if level < made.apart else self._kinds[level][domain]].append(domain)
-        for some in alike.values():
-            counts = Counts(some, [model.new_int_var(0, len(some), "") for _ in range(self.lines)], [])
-            if around is not None:
-                for inside, outside in zip(counts.touched, around.touched, strict=True):
-                    model.add(inside <= len(some) // len(around.domains) * outside)
-            if level == len(self.paths) - 1:
-                (room,) = self._kinds[level][some[0]]
-                for touched in counts.touched:
-                    counts.cells.append(model.new_int_var(0, min(self.length, room * len(some)), ""))
-                    model.add(counts.cells[-1] <= room * touched)
-                model.add(sum(counts.cells) <= room * len(some))
-            else:
-                closer = np.unique(self.paths[level + 1, np.isin(self.paths[level], some)]).tolist()
-                counts.cells.extend(self._add(made, level + 1, closer, counts))
-            made.counts[level].append(counts)
-            total = [before + cells for before, cells in zip(total, counts.cells, strict=True)]
-        return total
+                for alike in of_level:
+                    heights.append(model.new_int_var(0, self.length, ""))
+                    for cells in alike.cells:
+                        model.add(cells <= heights[-1])
+                model.add(sum(heights) <= most * self.length)
+        return model, counts
 
     def _laid(self, held: IntArray, limit: Slice) -> IntArray | None:
         """Lay the lines side by side; ``held`` has shape [closest domains, lines]: cells that they have there."""
@@ -169,33 +172,15 @@ class LineCounts:
         """Lay the lines so that cross lines touch few domains of one level: each follows a set of so many that serves
         all lines.
         """
-        from scheduler.placement import cp_model
-
         domains, domain_of = np.unique(self.paths[level], return_inverse=True)
         cells = np.zeros((len(domains), self.lines), dtype=np.int32)
         np.add.at(cells, domain_of, held)
-        model, sets = cp_model.CpModel(), covers(cells > 0, self.cross[level], _COVERS)
-        followed = [model.new_int_var(0, self.length, "") for _ in sets]
-        model.add(sum(followed) == self.length)
-        # of each line in each domain the cells of each set, in the order of the sets
-        on: dict[tuple[int, int], list[cp_model.IntVar | int]] = defaultdict(lambda: [0] * len(sets))
-        for number, (cover, times) in enumerate(zip(sets, followed, strict=True)):
-            for line in range(self.lines):
-                options = np.flatnonzero(cover & (cells[:, line] > 0)).tolist()
-                for domain in options:
-                    on[domain, line][number] = model.new_int_var(0, self.length, "")
-                model.add(sum(on[domain, line][number] for domain in options) == times)
-        for (domain, line), of_sets in on.items():
-            model.add(sum(of_sets) == int(cells[domain, line]))
-        answer, solver = solve(model, limit)
-        if answer != "yes":
+        grid, serves = GridProblem(self.length, self.lines, tuple(cells.sum(axis=1).tolist())), cells > 0
+        laid = whole_rows(grid, serves, covers(serves, self.cross[level], _COVERS), limit, held=cells)
+        if laid is None:
             return None
-        laid = np.empty((self.length, self.lines), dtype=np.int32)
-        for line in range(self.lines):
-            here = np.flatnonzero(cells[:, line]).tolist()
-            in_order = [[solver.value(of_set) for of_set in on[domain, line]] for domain in here]
-            domain_of_cell = np.repeat(np.tile(here, len(sets)), np.array(in_order).T.ravel())
-            for domain in here:
-                inside = np.flatnonzero(domain_of == domain)
-                laid[domain_of_cell == domain, line] = np.repeat(self.paths[-1][inside], held[inside, line])
-        return laid
+        places = np.empty_like(laid)
+        for domain, line in np.ndindex(cells.shape):
+            inside = np.flatnonzero(domain_of == domain)
+            places[laid[:, line] == domain, line] = np.repeat(self.paths[-1][inside], held[inside, line])
+        return places

@@ -6,6 +6,7 @@ realises it by whole rows, or says which rows it lacks, and the model asks for o
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -382,7 +383,7 @@ def realise(
     if chosen is None:
         dearest = max(float(price.max()), _EPS)
         return None, np.floor(_PRICE_UNIT * price / dearest).astype(np.int32)
-    return _round(problem, serves, chosen, limit), None
+    return whole_rows(problem, serves, chosen, limit), None
 
 
 def covers(serves: BoolArray, pp: int, most: int) -> BoolArray:
@@ -495,26 +496,31 @@ def _column_generation(
     return None, price
 
 
-def _round(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Slice) -> IntArray | None:
-    """Find whole numbers of rows for covers, and return the placement they make."""
+def whole_rows(
+    problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Slice, *, held: IntArray | None = None
+) -> IntArray | None:
+    """Find whole numbers of rows for covers, and return the placement they make, shape [rows, columns].
+
+    :param held: shape [domains, columns], cells of a column that a domain takes at most; ``None`` = as its room allows.
+    """
     from scheduler.placement import cp_model
 
     model = cp_model.CpModel()
     rows = [model.new_int_var(0, problem.rows, "") for _ in covers]
     model.add(sum(rows) == problem.rows)
-    load: list[list[cp_model.IntVar]] = [[] for _ in range(serves.shape[0])]
+    # by domain, and where these are told apart by column
+    load: dict[tuple[int, int], list[cp_model.IntVar]] = defaultdict(list)
     cells_on: dict[tuple[int, int, int], cp_model.IntVar] = {}
     for t, cover in enumerate(covers):
         for p in range(problem.columns):
             options = [int(k) for k in np.flatnonzero(cover & serves[:, p])]
             for k in options:
                 cells_on[t, p, k] = model.new_int_var(0, problem.rows, "")
-                load[k].append(cells_on[t, p, k])
+                load[k, 0 if held is None else p].append(cells_on[t, p, k])
             # each row of the cover has one cell in column p, in a domain of the cover that serves it
             model.add(sum(cells_on[t, p, k] for k in options) == rows[t])
-    for k, cells in enumerate(load):
-        if cells:
-            model.add(sum(cells) <= problem.capacities[k])
+    for k, p in sorted(load):
+        model.add(sum(load[k, p]) <= (problem.capacities[k] if held is None else int(held[k, p])))
     answer, solver = solve(model, limit)
     if answer != "yes":
         return None

@@ -63,6 +63,14 @@ def test_busy_machines_change_no_byte(arnold: Arnold, first_example: list[object
     assert len(files) == 1
 
 
+def test_the_demo_s_placement_ends_by_itself() -> None:
+    """README's job of 1,200 nodes, whose racks are left open: what may be tried is tried in a second or two of 60."""
+    cluster, job = demo_instance(0)
+    outcome = run(ALGORITHMS.load("exact"), cluster, job, Limits(seconds=60.0, workers=1, clock="work"))
+    assert outcome.status == "optimal"
+    assert outcome.stopped_at is None
+
+
 def test_however_the_wall_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on the wall that leaps at random, and threads: the nodes are the same while its end is not reached."""
     cluster, job = smaller_demo(15)
