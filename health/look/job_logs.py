@@ -169,7 +169,7 @@ def _attempts(group: str, said: list[Standing]) -> list[dict[int, Standing]]:
 
 
 def _behind(group: str, ranks: list[Standing], case: Whereabouts, *, again: bool) -> Iterator[Clue]:
-    """Yield clues of one group in one attempt; ``again`` = there are others, and a rank may be silent in one of them."""
+    """Yield clues of one group in one attempt; ``again`` = a rank may be silent in it and not in others."""
     at = Counter(one.at for one in ranks if one.at is not None)
     # without a name it is one group only where ranks in it are those of the job, and no rank speaks for two processes
     if not at or (not group and any(one.rank != one.in_group or one.timeouts > 1 for one in ranks)):
