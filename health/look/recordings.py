@@ -137,18 +137,19 @@ def _profiles(format: str, files: Files) -> tuple[str, list[object]]:
     from health import whatif
     from health.whatif.conversion import ConversionSettings, heed, read_statement, verdict_with, write_conversion
     from health.whatif.converters import convert, sizes_of
-    from health.whatif.trace import layout_of
+    from health.whatif.trace import layout_of, read_metadata
 
     paths = [str(path) for path, _ in files]
     sizes = sizes_of(paths, source=format)
     layout = layout_of(sizes)
     conversion = convert(paths, layout, ConversionSettings(guessed=True), source=format)
     with TemporaryDirectory() as folder:
-        trace, *_ = write_conversion(conversion, sizes, folder)
+        trace, meta, _ = write_conversion(conversion, sizes, folder)
         statement = read_statement(trace)
         partial = statement is not None and bool(statement.absent)
         replayed = whatif.prepare(
-            whatif.read_trace(str(trace), sizes=sizes, lenient=True, partial=partial), lenient=True
+            whatif.read_trace(str(trace), sizes=read_metadata(read_source(str(meta))), lenient=True, partial=partial),
+            lenient=True,
         )
         analysis, _ = heed(whatif.analyse(replayed), statement)
         workers = whatif.slow_workers(replayed, analysis)
