@@ -22,9 +22,7 @@ Examples:
 @click.command("look", cls=JsonCommand, document="arnold.documents.look_answers:LookDocument", epilog=EXAMPLES)
 @click.argument("folder", type=click.Path(), metavar="DIR")
 @file_option("--cluster", help=CLUSTER_HELP)
-@file_option(
-    "--placement", help="Placement that `arnold place --output` saved: the node of each rank, and the degrees."
-)
+@file_option("--placement", help=PLACEMENT_HELP)
 @file_option("--node-map", help="Node of each rank: a CSV of rank,node or host,node.")
 @file_option(
     "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the files say]"
