@@ -247,6 +247,7 @@ class Conversion:
     absent: tuple[int, ...] = ()
     arrivals: Arrivals | None = None
     breakdown: tuple[StepBreakdown, ...] = ()
+    v_schedule: bool = False  # whether every second chunk of a stage runs back along the pipeline
 
     @property
     def recovered(self) -> dict[str, int]:
@@ -341,7 +342,7 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
     pq.write_table(table, out, use_dictionary=["optype"])
     files: dict[str, str | bytes] = {
         "trace.parquet": out.getvalue(),
-        "meta.yaml": metadata_file(sizes),
+        "meta.yaml": metadata_file(replace(sizes, v_schedule=conversion.v_schedule)),
         "conversion.json": statement,
     }
     for name, content in files.items():

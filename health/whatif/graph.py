@@ -94,7 +94,6 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
                 where=trace.at(place),
                 fix="check start_ts, mc and mb_id of the first step",
             )
-    first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
     forward, backward = (
         (optypes.FORWARD, optypes.FORWARD_RECV, optypes.FORWARD_SEND),
         (optypes.BACKWARD, optypes.BACKWARD_RECV, optypes.BACKWARD_SEND),
@@ -103,8 +102,8 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
         operations=trace.operations,
         streams={stream: tuple(queue) for stream, queue in streams.items()},
         directions=(
-            _direction(trace, stage, kinds, forward, first=first, last=last),
-            _direction(trace, stage, kinds, backward, first=last, last=first),
+            _direction(trace, stage, kinds, forward, step=1),
+            _direction(trace, stage, kinds, backward, step=-1),
         ),
         kinds={optype: tuple(kind) for optype, kind in kinds.items()},
     )
@@ -116,17 +115,15 @@ def _direction(
     kinds: Mapping[str, list[int]],
     optypes: tuple[str, str, str],
     *,
-    first: tuple[int, int],
-    last: tuple[int, int],
+    step: int,
 ) -> Direction:
-    """Return passes with their transfers, of types ``optypes``; nothing is received at ``first``, nor sent at ``last``.
-
-    Both are (stage, chunk): where the direction begins and ends.
-    """
+    """Return passes with their transfers, of types ``optypes``; ``step`` goes from a part of the model to the next."""
     computes, receives, sends = (kinds.get(optype, []) for optype in optypes)
     alone = not is_tied(trace)
-    receivers = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != first]
-    senders = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != last]
+    parts = trace.sizes.parts
+    here = {i: parts.of(stage, trace.operations[i].chunk) for i in computes}
+    receivers = [] if alone else [i for i in computes if parts.has_transfer(here[i], here[i] - step)]
+    senders = [] if alone else [i for i in computes if parts.has_transfer(here[i], here[i] + step)]
     if trace.sizes.vpp > 1 and not alone:
         receivers = _with_empty(receivers, computes, len(receives), first_left_out=True)
         senders = _with_empty(senders, computes, len(sends), first_left_out=False)
@@ -267,25 +264,25 @@ def _transfers(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[Edge
     stage, by the first stage for the chunk after it (interleaved schedules).  Gradients go the other way.  A transfer
     where the model begins or ends is empty and has no partner.
     """
-    end = trace.sizes.pp * trace.sizes.vpp
+    parts = trace.sizes.parts
 
     def part_of_model(place: int) -> tuple[int, int]:
         """Return which part, counted along the forward pass, and which microbatch."""
         operation = trace.operations[place]
-        return operation.chunk * trace.sizes.pp + operation.stage, operation.microbatch
+        return parts.of(operation.stage, operation.chunk), operation.microbatch
 
     for direction, step in ((0, 1), (1, -1)):
         awaited: dict[tuple[int, int], int] = {}
         for receive, receiver in (pair for stage in stages for pair in stage.directions[direction].received):
             here = part_of_model(receiver)
-            if not 0 <= here[0] - step < end:
+            if not parts.has_transfer(here[0], here[0] - step):
                 continue
             if here in awaited:
                 raise _unpaired(trace, receive, "is received twice for one microbatch")
             awaited[here] = receive
         for sender, send in (pair for stage in stages for pair in stage.directions[direction].sent):
             part, microbatch = part_of_model(sender)
-            if not 0 <= part + step < end:
+            if not parts.has_transfer(part, part + step):
                 continue
             receive = awaited.pop((part + step, microbatch), -1)
             if receive < 0:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from benchmarks.__main__ import EVIDENCE
 from benchmarks.evidence import single_parts
 from benchmarks.peers import fleet
 from benchmarks.peers.cases import cases
@@ -150,6 +153,16 @@ def test_a_single_gpu_or_port_is_found_and_named() -> None:
         found = judge_peers(case.recording, list(detect(case.recording, ComparisonSettings())))
         assert [flag.node for flag in found.flags] == [case.fault.machine], case.fault
         assert case.fault.part in found.flags[0].evidence
+
+
+def test_every_table_of_evidence_can_be_asked_for() -> None:
+    """A module of the folder with a table is a word of --tables, and takes the options of the others."""
+    folder = Path(single_parts.__file__).parent
+    tables = {path.stem: import_module(f"benchmarks.evidence.{path.stem}") for path in folder.glob("[a-z]*.py")}
+    with_table = {name: module for name, module in tables.items() if hasattr(module, "table")}
+    assert with_table.keys() == {*EVIDENCE}
+    for module in with_table.values():
+        signature(module.table).bind(seeds=1, torch="", runs=Path(), public=False)
 
 
 def test_figures_of_single_parts_by_hand() -> None:

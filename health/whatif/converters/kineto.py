@@ -42,6 +42,7 @@ from health.whatif.conversion import (
 from health.whatif.converters.degrees import check_layout, degrees_of_profiles
 from health.whatif.converters.names import OTHER
 from health.whatif.converters.profile import CoveredTime, RankOps, read_profile
+from health.whatif.optypes import Parts
 from health.whatif.trace import JobSizes, RankLayout
 
 TRIFLE = 20e-6  # Seconds; ranks that come closer together come together
@@ -196,7 +197,7 @@ class RankFiles:
         self.arrivals = ArrivalOrder()
         self.breakdown: list[StepBreakdown] = []
         self.absent: list[int] = []  # workers of which no file is there, by their rank
-        self.turning, self.on_cpu = False, True
+        self.v_schedule, self.on_cpu = False, True
         self._ranks: dict[int, str] = {}
         self._assumed: Counter[str] = Counter()
         self._skipped = self._repaired = 0
@@ -233,7 +234,7 @@ class RankFiles:
                     where=profile.name,
                     fix="give the sizes of this job; ranks are numbered in Megatron's order, tp, cp, dp, pp",
                 )
-            self.turning |= place != stage
+            self.v_schedule |= place != stage
         self._origin = profile.epoch_ns if self._origin is None else self._origin
         plain = layout.pp * layout.tp * layout.dsp == 1
         shift = (profile.epoch_ns - self._origin) * 1e-9
@@ -308,8 +309,8 @@ def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
 class Transfers:
     """The transfers of all ranks and steps, by the passes they serve."""
 
-    def __init__(self, ops: Sequence[Op], layout: RankLayout) -> None:
-        self._layout = layout
+    def __init__(self, ops: Sequence[Op], layout: RankLayout, parts: Parts) -> None:
+        self._layout, self._parts = layout, parts
         self._passes: dict[tuple[int, int], list[Op]] = defaultdict(list)
         self._known: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
         self._rest = []
@@ -321,16 +322,12 @@ class Transfers:
             else:
                 self._rest.append(op)
 
-    def complete(self, *, turning: bool, host_timed: bool) -> tuple[list[Op], list[Missing]]:
+    def complete(self, *, host_timed: bool) -> tuple[list[Op], list[Missing]]:
         """Return all operations, with transfers that the analysis can pair, and what of them is missing.
 
-        :param turning: the stages of a rank are not those of an interleaved schedule: its transfers are left out.
         :param host_timed: times are those of the host, so that a pass still holds the wait for what it receives.
         """
         passes = [op for passes_of_step in self._passes.values() for op in passes_of_step]
-        if turning:
-            reason = "the model turns round at the last rank, and the replay knows interleaved schedules only"
-            return [*self._rest, *passes], [Missing(", ".join(optypes.PIPELINE), reason, DISABLES[optypes.PIPELINE[0]])]
         # each pass that needs a transfer has one, or with virtual stages each but one pass at all
         whole = True
         for key, of_key in self._passes.items():
@@ -364,7 +361,7 @@ class Transfers:
         by_step: dict[int, dict[PassKey, Op]] = defaultdict(dict)
         for op in passes:
             by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
-        steps = [_laid_out(passes_of_step) for passes_of_step in by_step.values()]
+        steps = [_laid_out(passes_of_step, self._parts) for passes_of_step in by_step.values()]
         laid_out = [transfer for made in steps for transfer in made]
         if not all(steps):
             reason = "not all of them are recorded, and the passes of the stages do not match"
@@ -375,12 +372,16 @@ class Transfers:
 
     def _part(self, op: Op) -> int:
         """Return the place of a pass along the model."""
-        return max(op.chunk, 0) * self._layout.pp + self._layout.worker(op.rank)[1]
+        return self._parts.of(self._layout.worker(op.rank)[1], max(op.chunk, 0))
 
     def _served(self, key: tuple[int, int], optype: str) -> list[Op]:
         """Return the passes with such a transfer: at the ends of the model there is one to send or receive less."""
-        end = 0 if optype in (optypes.FORWARD_RECV, optypes.BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
-        return [op for op in self._passes[key] if optype in _OF_PASS[op.optype] and self._part(op) != end]
+        step = -1 if optype in (optypes.FORWARD_RECV, optypes.BACKWARD_SEND) else 1
+        return [
+            op
+            for op in self._passes[key]
+            if optype in _OF_PASS[op.optype] and self._parts.has_transfer(part := self._part(op), part + step)
+        ]
 
     def _ordered(self, key: tuple[int, int], optype: str) -> list[Op]:
         """Return the transfers of one type in the order of the passes they serve."""
@@ -391,17 +392,16 @@ class Transfers:
         return transfers
 
 
-def _laid_out(passes: Mapping[PassKey, Op]) -> list[Op]:
+def _laid_out(passes: Mapping[PassKey, Op], parts: Parts) -> list[Op]:
     """Return transfers between the passes of one step, empty if one has no counterpart."""
     before: dict[int, float] = {}
     for rank in {op.rank for op in passes.values()}:
         queue = sorted((op for op in passes.values() if op.rank == rank), key=lambda op: op.start)
         before |= {id(after): op.end for op, after in pairwise(queue)}
-    end = max(part for _, part, _, _ in passes)
     made: list[Op] = []
     for (optype, part, dp, microbatch), sender in passes.items():
         after = part + 1 if optype == optypes.FORWARD else part - 1
-        if not 0 <= after <= end:
+        if not parts.has_transfer(part, after):
             continue
         receiver = passes.get((optype, after, dp, microbatch))
         if receiver is None:
@@ -486,7 +486,8 @@ class Kineto:
                 if any(op.optype == optype and op.chunk < 0 for op in ops)
             ]
         if layout.pp > 1:
-            ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
+            parts = Parts(layout.pp, layout.vpp, read.v_schedule)
+            ops, of_transfers = Transfers(ops, layout, parts).complete(host_timed=read.on_cpu)
             missing = [entry for entry in missing if entry.optype not in optypes.PIPELINE] + of_transfers
         else:
             # without a pipeline the reduction of gradients overlaps with the backward pass, and costs no more than what
@@ -520,6 +521,7 @@ class Kineto:
             (*notes, *about_clocks),
             untold,
             absent=tuple(read.absent),
+            v_schedule=read.v_schedule,
             arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
             # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
             breakdown=tuple(

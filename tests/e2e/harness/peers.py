@@ -16,7 +16,7 @@ import urllib3
 import yaml
 
 from tests.e2e.harness.certificates import LOOPBACK
-from tests.e2e.harness.client import Object, home_of
+from tests.e2e.harness.client import Object, client_context, home_of
 from tests.e2e.harness.nodes import GPU
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process
@@ -251,7 +251,7 @@ def _on_loopback(configuration: Object, peer: Peer, plane: ControlPlane, port: i
 
 def _answers(url: str, authority: Path) -> bool:
     """Whether a webhook is served: a controller calls itself ready before it listens and has registered them all."""
-    with urllib3.PoolManager(ca_certs=str(authority)) as pool:
+    with urllib3.PoolManager(ssl_context=client_context(authority)) as pool:
         try:
             return pool.request("POST", url, body=b"{}", retries=False).status != HTTPStatus.NOT_FOUND
         except urllib3.exceptions.HTTPError:

@@ -84,6 +84,7 @@ class Replica:
         policy: QueuePolicy | None = None,
         preemption: pacing.Preemption = "advise",
         per_hour: int = 10,
+        terms: Timeouts | None = None,
     ) -> None:
         policy = policy or PriorityAge()
         self.leads = True
@@ -115,7 +116,7 @@ class Replica:
             metrics=Metrics(plans=tuple, leads=bool),
             policy=policy,
             limits=LIMITS,
-            terms=Timeouts(),
+            terms=terms or Timeouts(),
             preemption=preemption,
             preemptions_per_hour=per_hour,
             leads=lambda: self.leads,
@@ -132,7 +133,7 @@ class Replica:
 
 @asynccontextmanager
 async def running(api: FakeCluster, policy: QueuePolicy | None = None, **options: Any) -> AsyncIterator[Replica]:
-    """A replica that runs with the block and is killed with it; ``options`` are those of preemption."""
+    """A replica that runs with the block and is killed with it; ``options`` are those of preemption, and its times."""
     replica = Replica(api, policy, **options)
     tasks = replica.start()
     try:
@@ -578,11 +579,13 @@ def test_forged_plans_are_passed_over() -> None:
 
 
 def test_pods_without_a_gate_are_told() -> None:
-    """Their status says that they have a node, which makes kube-scheduler ask again."""
+    """Their status says that they have a node, which makes kube-scheduler ask again; where it has not refused them, as
+    here, after a while.
+    """
 
     async def scenario() -> None:
         api = cluster()
-        async with running(api):
+        async with running(api, terms=Timeouts(tell=timedelta(seconds=0.3))):
             submit(api, "g", gate=False)
             await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be planned")
             found = plan(api, "g")

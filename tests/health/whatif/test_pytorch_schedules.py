@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from ground.errors import InvalidInput
+from ground.files import read_source
 from health.whatif import Analysis, analyse, prepare, read_trace
 from health.whatif.analysis_result import TracedWorker
 from health.whatif.conversion import Conversion, write_conversion
 from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
-from health.whatif.trace import JobSizes, layout_of
+from health.whatif.trace import JobSizes, layout_of, read_metadata
 from tests.facts import saying
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
 
@@ -57,7 +58,7 @@ def converted(profiles: Sequence[RankProfile], sizes: JobSizes, folder: Path) ->
     """A conversion, and the analysis of what it wrote."""
     found = convert([profile.write(folder) for profile in profiles], layout_of(sizes))
     write_conversion(found, sizes, folder)
-    trace = read_trace(folder / "trace.parquet", sizes=sizes)
+    trace = read_trace(folder / "trace.parquet", sizes=read_metadata(read_source(str(folder / "meta.yaml"))))
     return found, analyse(prepare(trace))
 
 
@@ -178,13 +179,16 @@ def zero_bubble(rank: int) -> RankProfile:
     return made
 
 
-def test_a_schedule_that_turns_round_is_analysed_without_transfers(tmp_path: Path) -> None:
-    """Both halves of a backward pass count; what ties the stages is said to be missing, and nothing is refused."""
+def test_a_v_schedule_is_tied_where_it_goes_from_rank_to_rank(tmp_path: Path) -> None:
+    """Both halves of a backward pass count; parts 0 and 1, and 2 and 3, are on two ranks, 1 and 2 on one."""
     sizes = JobSizes(dp=1, pp=2, vpp=2, world=2)
     found, analysis = converted([zero_bubble(0), zero_bubble(1)], sizes, tmp_path)
+    assert found.v_schedule
     assert lengths(found, "backward-compute", 0) == [1.5, 1.5]
-    assert any("turns round" in entry.reason for entry in found.missing)
-    assert analysis.step_seconds == pytest.approx(0.0051, rel=1e-3)  # 2 x 1 forward, 2 x 1.5 backward, 0.1
+    assert found.recovered["forward-send"] == found.recovered["backward-send"] == 2
+    # 4 forward and 4 backward passes in turn, of 1 and 1.5 ms, and 0.1 ms for the update
+    assert analysis.step_seconds == pytest.approx(0.0101, rel=1e-3)
+    assert analysis.m_s is None
 
 
 def test_overlapped_passes_are_parted_where_autograd_begins(tmp_path: Path) -> None:
