@@ -150,7 +150,7 @@ class Whereabouts:
 
     ranks: int | None = None  # of the job
     seats: dict[int, Seat] = field(default_factory=dict)  # by rank
-    names: dict[str, str] = field(default_factory=dict)  # address -> node
+    names: dict[str, str] = field(default_factory=dict)  # address, or name without the domain -> node
     gpus: dict[tuple[str, str], int] = field(default_factory=dict)  # node, PCI address -> index
     seen: set[int] = field(default_factory=set)
     spell: Callable[[str], str] = str  # a node as its cluster calls it
@@ -162,6 +162,9 @@ class Whereabouts:
             match fact:
                 case Seat():
                     seats.append(fact)
+                    short = fact.node.partition(".")[0]
+                    alone = self.names.setdefault(short, fact.node) == fact.node
+                    self.names[short] = fact.node if alone else short
                     if fact.pci is not None and fact.gpu is not None:
                         self.gpus[fact.node, fact.pci] = fact.gpu
                 case NodeAddress():
@@ -179,9 +182,16 @@ class Whereabouts:
                     self.seats[seat.rank] = Seat(seat.rank, seat.ranks, "", None, None)
         self.seats = {rank: seat for rank, seat in self.seats.items() if seat.node}
 
+    def called(self, name: str) -> str:
+        """Return the one name of a node, by its address or by another form of its name."""
+        if name in self.names:
+            return self.names[name]
+        known = self.names.get(name.partition(".")[0], name)
+        return known if same_node(known, name) else name
+
     def placed(self, clue: Clue) -> Clue:
         """Return a clue with what is known of where its rank runs, or which rank runs on its GPU."""
-        node = self.spell(self.names.get(clue.node, clue.node)) if clue.node else None
+        node = self.spell(self.called(clue.node)) if clue.node else None
         if isinstance(clue.gpu, str):
             clue = replace(clue, gpu=self.gpus.get((node or clue.file, clue.gpu), clue.gpu))
         if clue.rank is not None:

@@ -55,12 +55,32 @@ MOST_KEPT = 10_000  # Lines of one form of one file that are kept of its beginni
 LONGEST = 4_000  # Bytes of a line of a log that are looked at
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # First bytes of such a text
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+_TAILS = re.compile(
+    r"(?:\.(?:txt|log|out|err|json|gz|old|\d{1,3})"
+    r"|[-_.](?:19|20)\d\d[-_]?\d\d[-_]?\d\d(?:[-_T.]\d\d[-_:]?\d\d(?:[-_:]?\d\d)?)?Z?"
+    r"|[-_](?:before|after|crash|new|full|tail|errors?|s?xid\d*))+$",
+    re.IGNORECASE,
+)
+"""What ends the name of a file beside what it is of: its kind, rotation and date."""
 _NODE = re.compile(r"(?:^|[-_.@])((?:node|host|nid|worker|dgx|hgx|cn)-?[a-z]*\d[\w-]*?)(?=[_.@]|$)", re.IGNORECASE)
 """Names of nodes in names of files: a name of another kind, such as that of a case or an Xid, is none."""
-_OF_NODE = re.compile(
-    r"(?:dmesg|journal|diag|smi|perfquery)-(?!s?xid|[ahbv]\d+$|gb\d|case|issue|run|test)([A-Za-z][\w.-]*\d[\w-]*)$"
+_HOST = (
+    r"((?!s?xid|[ahbv]\d+$|gb\d|case|issue|incident|run|test|job|attempt|try|step|part|boot|day|rank|r[1-4]$"
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\d)[A-Za-z][\w.-]*\d[\w.-]*)"
 )
-"""Names of files as they are asked for: dmesg-NODE.txt."""
+_REPORT = (
+    r"(?:dmesg(?:[-_]T)?|kern(?:el)?|syslog|messages|journal(?:ctl)?|(?:dcgmi?[-_])?diag(?:[-_]r\d)?"
+    r"|(?:nvidia[-_])?smi(?:[-_]q)?|perfquery)"
+)
+_OF_NODE = re.compile(rf"{_REPORT}[-_.]{_HOST}|{_HOST}[-_.]{_REPORT}|{_HOST}/{_REPORT}", re.IGNORECASE)
+"""Names of reports as they are asked for, dmesg-NODE.txt and NODE/dmesg.txt, and the other way round."""
+
+_TAG = re.compile(
+    r"(?:\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)? ?)?"
+    r"(?:(?P<task>\[pod/[^]]+\]|\[\d+,\d+\]<\w+>:| *\d+:)|\w{3} [ \d]\d [\d:]{8} (?P<host>\S+) [^ :]+:"
+    r"|(?P<node>[A-Za-z][\w.-]*\d[\w.-]*):)?(?: |$|(?<=>:))"
+)
+"""What srun -l, mpirun, kubectl logs, journald and pdsh put before each line of a document."""
 
 STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (
@@ -78,7 +98,11 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\A# gpu +pwr"), "the table of nvidia-smi dmon", "text: nvidia-smi -q, or metrics: dcgm-exporter"),
     (re.compile(rb"nsys-rep|NSight", re.IGNORECASE), "a report of Nsight Systems", "a profile of torch.profiler"),
     (re.compile(rb"\A(?:PK\x03\x04|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd)"), "an archive", "its files"),
-    (re.compile(rb"^(?:\[ *\d+\.\d{6}\]|.{9,40} kernel:) ", re.MULTILINE), "kernel-log", ""),
+    (
+        re.compile(rb"^(?:(?:kern *:\w+ *: )?\[(?: *\d+\.\d{6}|\w{3} \w{3} .{16})\]|.{9,40} kernel:) ", re.MULTILINE),
+        "kernel-log",
+        "",
+    ),
     (re.compile(rb"NodeGUID|PortGUID|\bmlx5_"), "text about InfiniBand", "counters: ibqueryerrors"),
     (
         re.compile(rb"Thread 0x|#0 +0x|Thread \d+ \(LWP"),
@@ -244,7 +268,8 @@ def _read(path: Path, name: str, recordings: Recordings, hand: InHand) -> tuple[
     for form in FORMS:
         lines = kept.get(form.kind)
         if lines and any(re.search(form.sign, line.text) for line in lines):
-            found[form.kind] = gathered(form.read(TextFile(name, lines, node)))
+            texts = _speakers(TextFile(name, lines, node)) if form.document else [TextFile(name, lines, node)]
+            found[form.kind] = gathered(chain.from_iterable(map(form.read, texts)))
     notes = [item.words for items in found.values() for item in items if isinstance(item, Note)]
     notes += ["cut off or damaged: what came before was read"] if damaged else []
     if found or kind:
@@ -285,15 +310,29 @@ def _lines_of(stream: ByteStream) -> dict[str, list[Line]]:
     return {kind: [*first, *last] for kind, (first, last) in kept.items()}
 
 
+def _speakers(text: TextFile) -> list[TextFile]:
+    """Return a document for each that a launcher or collector tagged the lines of, without the tags; else the text."""
+    tags = [_TAG.match(line.text) for line in text.lines if line.text]
+    if not all(tag is not None and tag[0].strip() for tag in tags):
+        return [text]
+    texts = defaultdict[tuple[str | None, str | None], list[Line]](list)
+    for line, tag in zip((line for line in text.lines if line.text), tags, strict=True):
+        assert tag is not None
+        texts[tag["task"], tag["node"] or tag["host"]].append(line._replace(text=line.text[tag.end() :]))
+    return [TextFile(text.name, lines, node or text.node) for (_, node), lines in texts.items()]
+
+
 def node_in(name: str, hand: InHand) -> str | None:
     """Return the node that the name of a file or of its folder is of; ``None`` = it names none, or several."""
     for part in reversed(Path(name).parts):
         if (known := hand.node_in(part)) or (known := hand.node_in(part.partition(".")[0])):
             return known
-    if asked := _OF_NODE.match(Path(name).stem):
-        return asked[1]
-    for part in reversed(Path(name).parts):
-        found = {match[1] for match in _NODE.finditer(Path(part).stem if part == Path(name).name else part)}
+    parts = [_TAILS.sub("", part) for part in Path(name).parts]
+    for asked in (_OF_NODE.fullmatch(parts[-1]), _OF_NODE.fullmatch("/".join(parts[-2:]))):
+        if asked is not None:
+            return asked[asked.lastindex or 0]
+    for part in reversed(parts):
+        found = {match[1] for match in _NODE.finditer(part)}
         if len(found) == 1:
             return found.pop()
     return None
