@@ -311,11 +311,10 @@ def index_of(pod: Pod) -> tuple[int, ...] | None:
         inner = labels.get(completion, annotations.get(completion))
         return (_number(pod, d.JOBSET_JOB, job), _number(pod, completion, inner))
     if d.KUBEFLOW_INDEX in labels:
-        kind = labels.get(d.KUBEFLOW_TYPE, "").lower()
-        return (int(kind not in d.FIRST_ROLES), _number(pod, d.KUBEFLOW_INDEX, labels[d.KUBEFLOW_INDEX]))
+        return _in_role(labels.get(d.KUBEFLOW_TYPE, ""), _number(pod, d.KUBEFLOW_INDEX, labels[d.KUBEFLOW_INDEX]))
     if (task := labels.get(d.VOLCANO_INDEX, annotations.get(d.VOLCANO_INDEX))) is not None:
-        role = labels.get(d.VOLCANO_TASK, annotations.get(d.VOLCANO_TASK, "")).lower()
-        return (int(role not in d.FIRST_ROLES), _ordinal(role), _number(pod, d.VOLCANO_INDEX, task))
+        role = labels.get(d.VOLCANO_TASK, annotations.get(d.VOLCANO_TASK, ""))
+        return _in_role(role, _number(pod, d.VOLCANO_INDEX, task))
     if labels.get(d.RAY_TYPE) == "head":
         return (0, 0, 0, 0)
     if d.RAY_REPLICA in labels:
@@ -348,6 +347,12 @@ def numbering_controller(pod: Pod) -> str:
     if RANK in pod.labels or d.LWS_WORKER in pod.labels or pod.owner is None:
         return ""
     return pod.labels.get(d.JOBSET_UID) or pod.owner.uid
+
+
+def _in_role(role: str, number: int) -> tuple[int, ...]:
+    """Return numbers by which masters and their like come first, then roles by the alphabet, each with its pods."""
+    role = role.lower()
+    return (int(role not in d.FIRST_ROLES), _ordinal(role), number)
 
 
 def _ordinal(name: str) -> int:
