@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from math import comb
 from pathlib import Path
@@ -248,6 +248,20 @@ class Conversion:
     arrivals: Arrivals | None = None
     breakdown: tuple[StepBreakdown, ...] = ()
     v_schedule: bool = False  # whether every second chunk of a stage runs back along the pipeline
+    # rank -> seconds that it computed, less those in collectives of its worker's ranks; empty = not recorded
+    computed: Mapping[int, float] = field(default_factory=dict)
+
+    def rank_of(self, worker: tuple[int, int], layout: RankLayout) -> int | None:
+        """Return the rank that makes a worker, (dp rank, stage), slow; ``None`` = of several none is slower.
+
+        Of several it is the one that computes longest, and that the others wait for in their collectives.
+        """
+        first = layout.representative(*worker)
+        ranks = range(first, first + layout.tp * layout.dsp)
+        if len(ranks) == 1:
+            return first
+        second, longest = sorted((self.computed.get(rank, 0.0), rank) for rank in ranks)[-2:]
+        return longest[1] if second[0] > 0.0 and longest[0] >= (1 + NOTICED) * second[0] else None
 
     @property
     def recovered(self) -> dict[str, int]:
@@ -335,7 +349,21 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
             start, duration = op.start - first[step], op.end - op.start
             microbatch = 0 if optype == GC else op.microbatch
             chunk_of_job = op.chunk * layout.pp + stage if optype in (FORWARD, BACKWARD) else -1
-            rows.append((dp, stage, rank, step, optype, start, duration, number, op.chunk, microbatch, chunk_of_job))
+            rows.append(
+                (
+                    dp,
+                    stage,
+                    layout.representative(dp, stage),
+                    step,
+                    optype,
+                    start,
+                    duration,
+                    number,
+                    op.chunk,
+                    microbatch,
+                    chunk_of_job,
+                )
+            )
     columns = zip(*rows, strict=True)
     table = pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema)
     out = BytesIO()
