@@ -264,7 +264,7 @@ def missing_types(
     :param besides: types that are left out.
     """
     # only jobs that overlap data-parallel communication reduce gradients separately
-    left_out = {optypes.SEPARATE, optypes.WEIGHT, *besides, *(op.optype for op in ops)}
+    left_out = {optypes.SEPARATE, optypes.WEIGHT, *optypes.INSIDE, *besides, *(op.optype for op in ops)}
     if layout.pp == 1:
         left_out |= {*PIPELINE, optypes.EMBEDDING}
     if layout.tp == 1:

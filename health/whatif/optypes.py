@@ -26,7 +26,14 @@ COMPUTE = (FORWARD, BACKWARD, GC, OPTIMIZER, WEIGHT)
 PIPELINE: tuple[Stream, ...] = ("forward-send", "forward-recv", "backward-send", "backward-recv")
 COLLECTIVE = (ALL_GATHER, REDUCE_SCATTER, LAYERNORM, EMBEDDING, SEPARATE, CLIP)
 
-OPTYPES = (*COMPUTE, *PIPELINE, *COLLECTIVE)  # All of them; an operation type's number is its place here
+# Collectives of context- and expert-parallel groups: inside a pass, which computes nothing meanwhile
+INSIDE = tuple(
+    f"{group}-{what}"
+    for group in ("cp", "ep")
+    for what in ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "send-recv")
+)
+
+OPTYPES = (*COMPUTE, *PIPELINE, *COLLECTIVE, *INSIDE)  # All of them; an operation type's number is its place here
 CODE: Mapping[str, int] = {name: code for code, name in enumerate(OPTYPES)}
 
 SENDS = (FORWARD_SEND, BACKWARD_SEND)
@@ -38,7 +45,7 @@ JOINED = frozenset({ALL_GATHER, REDUCE_SCATTER, SEPARATE, CLIP})
 
 def stream_of(optype: str) -> Stream:
     """Return the serial queue of the worker that an operation stands in."""
-    if optype in COMPUTE:
+    if optype in COMPUTE or optype in INSIDE:
         return "compute"
     return next((stream for stream in PIPELINE if stream == optype), "dp-comm")
 

@@ -44,6 +44,7 @@ class JobSizes:
     tp: int = 1  # tensor-parallel ranks
     vpp: int = 1  # model chunks of a stage
     dsp: int = 1  # how many ranks share one sequence
+    ep: int = 1  # ranks of an expert-parallel group
     world: int = 0  # GPUs of the job
     v_schedule: bool = False  # whether every second chunk runs back along the pipeline
     source: str = ""  # the file that says so; empty = inferred from the rows
@@ -55,15 +56,15 @@ class JobSizes:
 
 
 def read_metadata(source: Source) -> JobSizes:
-    """Read ``dp_size``, ``pp_size`` and, where given, ``tp_size``, ``vpp_size``, ``dsp_size``, ``world_size``, and
-    ``v_schedule``.
+    """Read ``dp_size``, ``pp_size`` and, where given, ``tp_size``, ``vpp_size``, ``dsp_size``, ``ep_size``,
+    ``world_size`` and ``v_schedule``.
 
     :raises TraceFormatError: a size is missing or not a positive whole number, or the sizes contradict each other.
     """
     document = load_document(source)
     if not isinstance(document.data, dict):
         raise TraceFormatError("is not a mapping of sizes", where=source.name, fix="write lines such as `dp_size: 4`")
-    size = {key: _size(document, f"{key}_size") for key in ("dp", "pp", "tp", "vpp", "dsp")}
+    size = {key: _size(document, f"{key}_size") for key in ("dp", "pp", "tp", "vpp", "dsp", "ep")}
     product = size["dp"] * size["pp"] * size["tp"]
     world = _size(document, "world_size", default=product * size["dsp"])
     if world not in (product, product * size["dsp"]):
@@ -85,6 +86,7 @@ def metadata_file(sizes: JobSizes) -> str:
     names = ("dp", "dsp", "pp", "tp", "vpp")
     world = sizes.world or sizes.dp * sizes.dsp * sizes.pp * sizes.tp
     lines = [*(f"{name}_size: {getattr(sizes, name)}" for name in names), f"world_size: {world}"]
+    lines += [f"ep_size: {sizes.ep}"] if sizes.ep > 1 else []
     return "\n".join([*lines, *(["v_schedule: true"] if sizes.v_schedule else []), ""])
 
 

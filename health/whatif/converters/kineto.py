@@ -306,6 +306,30 @@ def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     return whole, [note]
 
 
+def with_barriers(ops: Sequence[Op]) -> list[Op]:
+    """Return operations of a job on CPUs: the last all-reduce of a step is its barrier if all ranks leave it together,
+    and else one more of gradients, as calls there do not say which group they are of.
+    """
+    ends: dict[int, list[float]] = defaultdict(list)
+    for op in ops:
+        if op.optype == optypes.CLIP:
+            ends[op.step].append(op.end)
+    apart = median(max(of_step) - min(of_step) for of_step in ends.values()) if ends else 0.0
+    if apart <= TOGETHER:
+        return list(ops)
+    last = {(op.rank, op.step): op.end for op in ops if op.optype == optypes.CLIP}
+    return [
+        replace(op, end=max(op.end, last.get((op.rank, op.step), op.end)))
+        if op.optype == optypes.REDUCE_SCATTER
+        else op
+        for op in ops
+        if op.optype != optypes.CLIP
+    ]
+
+
+TOGETHER = 5e-3  # Seconds between the ends of a barrier of processes that share processors
+
+
 class Transfers:
     """The transfers of all ranks and steps, by the passes they serve."""
 
@@ -452,7 +476,7 @@ class Kineto:
             settings.progress(path)
             read.take(path)
         read.check()
-        ops, notes = with_whole_backwards(read.ops)
+        ops, notes = with_whole_backwards(with_barriers(read.ops) if read.on_cpu else read.ops)
         for change in (_one_pause_a_step, lambda ops: _whole_steps(_numbered(ops, layout))):
             ops, remarks = change(ops)
             notes += remarks

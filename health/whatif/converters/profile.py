@@ -555,19 +555,23 @@ class RankOps:
         return range_.start, max([range_.end, *(call.end for call in self.profile.calls[first:stop])])
 
     def _from_calls(self, ranges: list[Range], stretch: Span, number: int) -> Iterator[Op]:
-        """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass."""
+        """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass; the
+        last of several as the barrier of the step, if it is one.
+        """
         last = max((range_.end for range_ in ranges if BACKWARD in range_.meaning.optypes), default=stretch[1])
         updated = min(
             (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=stretch[1]
         )
         first, stop = np.searchsorted(self._calls, stretch)
-        ends = [
-            call.end
+        calls = [
+            (max(call.start, last), call.end)
             for call in self.profile.calls[first:stop]
             if call.call.collective in ("all-reduce", "reduce-scatter") and last < call.end <= updated
         ]
-        if ends and not any(REDUCE_SCATTER in range_.meaning.optypes for range_ in ranges):
-            yield self._op(number, REDUCE_SCATTER, (last, max(ends)))
+        if calls and not any(REDUCE_SCATTER in range_.meaning.optypes for range_ in ranges):
+            if self._staged and len(calls) > 1:
+                yield self._op(number, CLIP, calls.pop())
+            yield self._op(number, REDUCE_SCATTER, _hull(calls))
 
     def _op(self, step: int, optype: str, span: Span, microbatch: int = -1, chunk: int = -1) -> Op:
         start, end = span

@@ -116,6 +116,24 @@ def test_waits_are_taken_out_of_the_passes_of_gpipe(backend: str, tmp_path: Path
     assert analysis.step_seconds == pytest.approx(0.023, abs=5e-5)
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_an_all_reduce_that_all_leave_together_is_the_barrier(together: bool, tmp_path: Path) -> None:
+    """Stage 1 is done at 18 ms: gradients from 23 to 24 ms, where the call began, and both ranks are out at 24.5 ms; or
+    a call each, from 18.1 to 19 ms, of which the other rank's ends 5.5 ms later.
+    """
+    profiles = []
+    for rank in (0, 1):
+        made = gpipe(rank, recv="gloo:recv", send="gloo:send")
+        for step in (1, 2):
+            at = step * 100_000.0
+            made.host("gloo:all_reduce", at + 23_000.0, 1_000.0)
+            made.host("gloo:all_reduce", at + 24_100.0, 400.0 if together or rank else 800.0)
+        profiles.append(made)
+    found, _ = converted(profiles, TWO, tmp_path)
+    assert lengths(found, "grads-reduce-scatter", 1) == pytest.approx([1.0 if together else 0.9])
+    assert found.recovered.get("optimizer-clip-main-grad", 0) == (4 if together else 0)
+
+
 def interleaved(rank: int) -> RankProfile:
     """One microbatch through four stages of two ranks, on a GPU: each pass 10 us of a kernel, its transfers beside it.
 
