@@ -102,6 +102,15 @@ class StepBreakdown(JsonRecord):
     """Nothing ran on the device; null = no device was recorded."""
 
 
+def whole_step(analysis_seconds: float, breakdown: tuple[StepBreakdown, ...]) -> float | None:
+    """Return how long a whole step is, the median over the ranks whose profiles know it, where it is noticeably longer
+    than its traced operations; ``None`` = these are the step.
+    """
+    lengths = sorted(step.step for step in breakdown)
+    whole = lengths[len(lengths) // 2] if lengths else 0.0
+    return whole if whole > (1 + NOTICED) * analysis_seconds else None
+
+
 def sentence_on_arrivals(arrivals: Arrivals) -> str:
     """Return which rank comes last, how often and what it costs."""
     worst = arrivals.culprit
@@ -308,11 +317,10 @@ def heed(analysis: Analysis, statement: ConversionStatement | None) -> tuple[Ana
     if statement.arrivals is not None:
         analysis = with_arrivals(analysis, statement.arrivals)
         notes.append(f"Of collectives: {sentence_on_arrivals(statement.arrivals)}.")
-    lengths = sorted(step.step for step in statement.breakdown)
-    traced = sum(analysis.per_step.traced_seconds) / max(len(analysis.per_step.traced_seconds), 1)
-    if lengths and (outside := lengths[len(lengths) // 2] - traced) >= NOTICED * traced:
-        whole = seconds(lengths[len(lengths) // 2])
-        notes.append(f"Of a step of {whole}, {seconds(outside)} lie outside of its passes and its update, as data do.")
+    traced = analysis.traced_step_seconds
+    if (whole := whole_step(traced, statement.breakdown)) is not None:
+        outside = seconds(whole - traced)
+        notes.append(f"Of a step of {seconds(whole)}, {outside} lie outside of its passes and its update, as data do.")
     if analysis.cause in statement.untold:
         why = f"{analysis.why}; but a trace made from {statement.source} cannot tell that"
         return replace(analysis, cause="unknown", why=why), notes

@@ -65,13 +65,13 @@ class ArrivalOrder:
     def __init__(self) -> None:
         self._inside: dict[Key, list[_Inside]] = defaultdict(list)
         self._counts: dict[tuple[int, str, str], set[int]] = defaultdict(set)
-        self._lengths: dict[int, list[float]] = defaultdict(list)
+        self._lengths: list[float] = []  # of a step, by rank
 
-    def add(self, rank: RankOps) -> None:
-        """Add the collectives of one rank."""
+    def add(self, rank: RankOps, length: float) -> None:
+        """Add the collectives of one rank, whose steps have this mean length."""
         profile = rank.profile
+        self._lengths.append(length)
         for step, begin, end in rank.steps:
-            self._lengths[step].append(end - begin)
             numbers: dict[tuple[str, str], int] = defaultdict(int)
             for group, collective, start, stop in sorted(_collectives(rank, begin, end), key=itemgetter(2)):
                 number = numbers[group, collective]
@@ -106,7 +106,7 @@ class ArrivalOrder:
                     waits[latest.rank][wait.rank].append(wait)
         if not compared:
             return None
-        length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
+        length = float(np.mean(self._lengths))
         latecomers = [
             Latecomer(rank, last[rank], seconds, min(seconds / length, 1.0) if length else 0.0)
             for rank in last
@@ -253,12 +253,13 @@ class RankFiles:
         shift = (profile.epoch_ns - self._origin) * 1e-9
         rank = RankOps(profile, plain=plain, staged=layout.pp > 1, shift=shift)
         ops = list(rank.ops())
-        self.arrivals.add(rank)
+        breakdown = breakdown_of(rank)
+        self.arrivals.add(rank, breakdown.step)
         self.computed[profile.rank] = rank.seconds_computed
         self.on_cpu &= profile.on_cpu and not len(profile.launch)
         self._repaired += profile.repaired
         self._assumed.update(rank.notes)
-        taken = RankFile(profile.rank, rank.seconds_computed, ops, breakdown_of(rank), rank.host_timed)
+        taken = RankFile(profile.rank, rank.seconds_computed, ops, breakdown, rank.host_timed)
         standing = self._of_worker.get(worker := layout.worker(profile.rank))
         self._skipped += standing is not None
         # of several the one that computes clearly longest stands for its worker, and else the first of all
