@@ -203,13 +203,18 @@ def _jobset(pod: Pod, owners: Owners) -> Owner | None:
 
 
 def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
-    """Return a pod of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others."""
+    """Return a pod of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others.
+
+    That of a Volcano Job is called after the Job and its UID, and says the resources of all its pods.
+    """
     group = owners.get(f"PodGroup/{pod.namespace}/{name}")
     if group is None:
         return _Form(dialect, name, True)
     policy = group.spec.scheduling_policy
-    native = None if policy is None else policy.size
-    return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
+    size = group.spec.min_member if policy is None or policy.size is None else policy.size
+    if pod.owner is not None and name == f"{pod.owner.name}-{pod.owner.uid}":
+        size = group.pods_with(pod.readable_gpus) or size
+    return _Form(dialect, name, True, size, group)
 
 
 _SMALL = re.compile(r"[0-9]{1,6}")

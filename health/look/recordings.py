@@ -157,11 +157,17 @@ def _profiles(format: str, files: Files, hand: InHand) -> tuple[str, list[object
         workers = whatif.slow_workers(replayed, analysis)
     arrivals = None if statement is None else statement.arrivals
     verdict = verdict_with(analysis, arrivals, () if statement is None else statement.breakdown)
-    ranks = {layout.worker(op.rank): op.rank for op in conversion.ops}
-    slow: dict[int, float | None] = {ranks[worker.dp, worker.stage]: worker.factor for worker in workers}
-    if not slow and analysis.cause == "late-rank" and arrivals is not None and arrivals.culprit is not None:
-        slow[arrivals.culprit.rank] = None
-    facts: list[object] = [Clue("slow", "likely", verdict, files[0][1], (), rank=r, factor=f) for r, f in slow.items()]
+    # of a worker of several ranks of which nobody knows who, the node of all is named
+    facts: list[object] = []
+    for worker in workers:
+        of_worker = (worker.dp, worker.stage)
+        first = layout.representative(*of_worker)
+        seats = [hand.seats.get(first + k) for k in range(layout.tp * layout.dsp)]
+        homes = {None if seat is None else seat.node for seat in seats}
+        node, rank = homes.pop() if len(homes) == 1 else None, conversion.rank_of(of_worker, layout)
+        facts.append(Clue("slow", "likely", verdict, files[0][1], (), node, rank, factor=worker.factor))
+    if not facts and analysis.cause == "late-rank" and arrivals is not None and arrivals.culprit is not None:
+        facts.append(Clue("slow", "likely", verdict, files[0][1], (), rank=arrivals.culprit.rank))
     return verdict, facts
 
 

@@ -110,9 +110,7 @@ def kubeflow(kind: str, framework: str, roles: Mapping[str, tuple[int, int]]) ->
 def vcjob() -> Object:
     """Two tasks with GPUs, and one without."""
     roles = {"prefill": 8, "decode": 8, "router": 0}
-    tasks = [
-        {"name": name, "replicas": 2 if gpus else 1, "template": template(gpus, size=4)} for name, gpus in roles.items()
-    ]
+    tasks = [{"name": name, "replicas": 2 if gpus else 1, "template": template(gpus)} for name, gpus in roles.items()]
     spec = {"schedulerName": "arnold", "queue": "default", "minAvailable": 5, "plugins": {"svc": []}, "tasks": tasks}
     return of("batch.volcano.sh/v1alpha1", "Job", spec)
 

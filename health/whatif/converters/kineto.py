@@ -30,6 +30,7 @@ from health.whatif import optypes
 from health.whatif.analysis_result import Cause
 from health.whatif.conversion import (
     DISABLES,
+    NOTICED,
     Arrivals,
     Conversion,
     ConversionSettings,
@@ -64,13 +65,13 @@ class ArrivalOrder:
     def __init__(self) -> None:
         self._inside: dict[Key, list[_Inside]] = defaultdict(list)
         self._counts: dict[tuple[int, str, str], set[int]] = defaultdict(set)
-        self._lengths: dict[int, list[float]] = defaultdict(list)
+        self._lengths: list[float] = []  # of a step, by rank
 
-    def add(self, rank: RankOps) -> None:
-        """Add the collectives of one rank."""
+    def add(self, rank: RankOps, length: float) -> None:
+        """Add the collectives of one rank, whose steps have this mean length."""
         profile = rank.profile
+        self._lengths.append(length)
         for step, begin, end in rank.steps:
-            self._lengths[step].append(end - begin)
             numbers: dict[tuple[str, str], int] = defaultdict(int)
             for group, collective, start, stop in sorted(_collectives(rank, begin, end), key=itemgetter(2)):
                 number = numbers[group, collective]
@@ -105,7 +106,7 @@ class ArrivalOrder:
                     waits[latest.rank][wait.rank].append(wait)
         if not compared:
             return None
-        length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
+        length = float(np.mean(self._lengths))
         latecomers = [
             Latecomer(rank, last[rank], seconds, min(seconds / length, 1.0) if length else 0.0)
             for rank in last
@@ -184,6 +185,16 @@ def with_passes_of(breakdown: Iterable[StepBreakdown], ops: Sequence[Op]) -> Ite
 NAMED = 8  # Most ranks or steps that a sentence names
 
 
+class RankFile(NamedTuple):
+    """What stands for a worker: the file of one of its ranks."""
+
+    rank: int
+    computed: float  # seconds, as in Conversion
+    ops: list[Op]
+    breakdown: StepBreakdown
+    host_timed: Counter[str]
+
+
 class RankFiles:
     """What the files of a job hold, read one after the other.
 
@@ -198,6 +209,8 @@ class RankFiles:
         self.breakdown: list[StepBreakdown] = []
         self.absent: list[int] = []  # workers of which no file is there, by their rank
         self.v_schedule, self.on_cpu = False, True
+        self.computed: dict[int, float] = {}  # by rank, as in Conversion
+        self._of_worker: dict[tuple[int, int], RankFile] = {}
         self._ranks: dict[int, str] = {}
         self._assumed: Counter[str] = Counter()
         self._skipped = self._repaired = 0
@@ -240,21 +253,31 @@ class RankFiles:
         shift = (profile.epoch_ns - self._origin) * 1e-9
         rank = RankOps(profile, plain=plain, staged=layout.pp > 1, shift=shift)
         ops = list(rank.ops())
-        self.arrivals.add(rank)
-        if not layout.is_representative(profile.rank):
-            self._skipped += 1
-            return
-        self.breakdown.append(breakdown_of(rank))
-        self.ops += ops
-        self.host_timed += rank.host_timed
+        breakdown = breakdown_of(rank)
+        self.arrivals.add(rank, breakdown.step)
+        self.computed[profile.rank] = rank.seconds_computed
         self.on_cpu &= profile.on_cpu and not len(profile.launch)
         self._repaired += profile.repaired
         self._assumed.update(rank.notes)
+        taken = RankFile(profile.rank, rank.seconds_computed, ops, breakdown, rank.host_timed)
+        standing = self._of_worker.get(worker := layout.worker(profile.rank))
+        self._skipped += standing is not None
+        # of several the one that computes clearly longest stands for its worker, and else the first of all
+        if (
+            standing is None
+            or taken.computed >= (1 + NOTICED) * standing.computed
+            or (taken.rank < standing.rank and standing.computed < (1 + NOTICED) * taken.computed)
+        ):
+            self._of_worker[worker] = taken
 
     def check(self) -> None:
         """Make sure that enough workers have files: without a pipeline any one, with one all stages of some rank."""
         layout = self.layout
-        self.absent = [rank for rank in layout.representatives() if rank not in self._ranks]
+        for file in self._of_worker.values():
+            self.ops += file.ops
+            self.breakdown.append(file.breakdown)
+            self.host_timed += file.host_timed
+        self.absent = [rank for rank in layout.representatives() if layout.worker(rank) not in self._of_worker]
         if not self.absent:
             return
         partial = {layout.worker(rank)[0] for rank in self.absent}
@@ -483,6 +506,8 @@ class Kineto:
         if not ops:
             fix = "profile the same steps of one run on all ranks"
             raise TraceFormatError(": ".join(("no step is whole on every rank", *remarks)), where=paths[0], fix=fix)
+        ops, remarks = _alike_inside(ops, layout)
+        notes += remarks
         where = paths[0]
         layout = read.layout
         besides = _OPTIONAL if layout.pp == 1 else ()
@@ -546,6 +571,7 @@ class Kineto:
             untold,
             absent=tuple(read.absent),
             v_schedule=read.v_schedule,
+            computed=read.computed,
             arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
             # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
             breakdown=tuple(
@@ -573,6 +599,40 @@ def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
             same = (chunk, microbatch) == (op.chunk, op.microbatch)
             made.append(op if same else replace(op, chunk=chunk, microbatch=microbatch))
     return made
+
+
+def _alike_inside(ops: Sequence[Op], layout: RankLayout) -> tuple[list[Op], list[str]]:
+    """Return operations without the collectives inside passes that not all ranks of a stage have as many of; the passes
+    are shorter by them, as by other waits.
+    """
+    counts: dict[tuple[int, int, str], Counter[int]] = defaultdict(Counter)
+    ranks: dict[int, set[int]] = defaultdict(set)
+    for op in ops:
+        stage = layout.worker(op.rank)[1]
+        ranks[stage].add(op.rank)
+        if op.optype in optypes.INSIDE:
+            counts[op.step, stage, op.optype][op.rank] += 1
+    odd = {
+        optype
+        for (_, stage, optype), count in counts.items()
+        if len({*count.values()}) > 1 or count.keys() != ranks[stage]
+    }
+    if not odd:
+        return list(ops), []
+    spans: dict[tuple[int, int], list[Op]] = defaultdict(list)
+    for op in ops:
+        if op.optype in odd:
+            spans[op.rank, op.step].append(op)
+
+    def shortened(op: Op) -> Op:
+        if op.optype not in (optypes.FORWARD, optypes.BACKWARD):
+            return op
+        waits = (min(op.end, wait.end) - max(op.start, wait.start) for wait in spans[op.rank, op.step])
+        return replace(op, start=min(op.start + sum(max(wait, 0.0) for wait in waits), op.end))
+
+    return [shortened(op) for op in ops if op.optype not in odd], [
+        f"not all ranks have as many of {', '.join(sorted(odd))}: passes are without them"
+    ]
 
 
 def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:

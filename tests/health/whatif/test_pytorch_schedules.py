@@ -126,8 +126,9 @@ def test_an_all_reduce_that_all_leave_together_is_the_barrier(together: bool, tm
         made = gpipe(rank, recv="gloo:recv", send="gloo:send")
         for step in (1, 2):
             at = step * 100_000.0
-            made.host("gloo:all_reduce", at + 23_000.0, 1_000.0)
-            made.host("gloo:all_reduce", at + 24_100.0, 400.0 if together or rank else 800.0)
+            late = together or rank == 0
+            made.host("gloo:all_reduce", at + (23_000.0 if late else 18_100.0), 1_000.0 if late else 200.0)
+            made.host("gloo:all_reduce", at + (24_100.0 if late else 18_600.0), 400.0)
         profiles.append(made)
     found, _ = converted(profiles, TWO, tmp_path)
     assert lengths(found, "grads-reduce-scatter", 1) == pytest.approx([1.0 if together else 0.9])
