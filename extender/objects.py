@@ -23,7 +23,15 @@ from extender.texts import LONGEST_KEY, cut
 from ground.errors import InvalidInput
 from scheduler.queue.fair_share import read_weight
 from topology.kubernetes.claim_table import ALLOCATION_KINDS
-from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject, Object, OwnerReference
+from topology.kubernetes.objects import (
+    AllocationObject,
+    Amounts,
+    Metadata,
+    NodeObject,
+    Object,
+    OwnerReference,
+    gpus_among,
+)
 from topology.kubernetes.pods import NODE, LabelSelector, Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
@@ -109,7 +117,8 @@ class OwnerSpec(Object, frozen=True):
     Job: completions, parallelism; JobSet: replicatedJobs; StatefulSet: replicas, podManagementPolicy and template;
     RayCluster: headGroupSpec and workerGroupSpecs; native PodGroup: schedulingPolicy and schedulingConstraints;
     native Workload of 1.35: podGroups (later ones are repeated by PodGroups, and not read);
-    PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also networkTopology and subGroupPolicy.
+    PodGroup of sig-scheduling and of Volcano: minMember, of Volcano also minResources, networkTopology and
+    subGroupPolicy.
     """
 
     completions: int | None = None
@@ -124,6 +133,7 @@ class OwnerSpec(Object, frozen=True):
     pod_groups: list[_WorkloadGroup] | None = None
     scheduling_constraints: _SchedulingConstraints | None = None
     min_member: int | None = None
+    min_resources: Amounts | None = None
     network_topology: _NetworkTopology | None = None
     sub_group_policy: list[_SubGroupPolicy] | None = None
 
@@ -164,6 +174,17 @@ class Owner(Object, frozen=True):
         with suppress(ValueError):
             if not any(template.spec.resource_claims for template, _ in groups):
                 return sum(pods for template, pods in groups if template.spec.gpus) or None
+        return None
+
+    def pods_with(self, gpus: int) -> int | None:
+        """Return how many of a PodGroup's pods hold so many GPUs each, as its minimum counts those without too.
+
+        ``None`` = its resources do not say it: they name no GPUs, or those of no number of pods below the minimum.
+        """
+        with suppress(ValueError):
+            needed = gpus_among(self.spec.min_resources) or 0
+            if gpus and needed and needed % gpus == 0 and needed // gpus < (self.spec.min_member or 0):
+                return needed // gpus
         return None
 
     @property

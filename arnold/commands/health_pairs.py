@@ -59,18 +59,20 @@ def plan(*, as_json: bool, suspects: str | None, results: str | None, output: st
     from health.pairs.kubernetes_jobs import pair_jobs
     from health.pairs.measured import batch_script, read_pairs
     from health.pairs.rounds import next_round, plan_rounds
-    from topology.node_names import expand_hostlist
+    from topology.node_names import NodeNames, expand_hostlist
 
     loaded = files.read_aloud()
     cluster = loaded.cluster
-    wanted = [cluster.index(name) for name in expand_hostlist(suspects, where="--suspects")] if suspects else []
+    spelled = NodeNames(cluster.index_of)
+    named = dict.fromkeys(map(spelled.any, expand_hostlist(suspects, where="--suspects"))) if suspects else ()
+    wanted = [cluster.index(name) for name in named]
     free = cluster.free_gpus == cluster.gpus
     free[wanted] = True
     nodes = np.flatnonzero(free).tolist()
     if len(nodes) < 2:
         raise InvalidInput("fewer than two nodes are free to be tested", where=files.cluster, fix="wait for free nodes")
     measured = [] if results is None else read_pairs(read_source(results, may_be_empty=True), cluster)
-    rounds = next_round(cluster, nodes, measured) if measured else plan_rounds(cluster, nodes, wanted)
+    rounds = next_round(cluster, nodes, measured, wanted) if measured else plan_rounds(cluster, nodes, wanted)
     document = plan_document(rounds, cluster, nodes=len(nodes), measured=len(measured), notes=loaded.notes)
     if output is not None:
         script = pair_jobs if output.endswith((".yaml", ".yml")) else batch_script

@@ -72,7 +72,7 @@ def command(
         raise InvalidInput(problem, where="--flags-out", fix=fix)
     from arnold.documents.straggler_answers import print_stragglers, stragglers_document
     from health import whatif
-    from health.whatif.conversion import heed, read_statement
+    from health.whatif.conversion import heed, read_statement, whole_step
 
     end = None if ended is None else parse_time(ended, option="--ended")[1]
     with progress("Reading the trace", total=None) as say:
@@ -112,6 +112,7 @@ def command(
             nodes=nodes,
             flags=document.flags,
             notes=document.notes,
+            whole=whole_step(analysis.traced_step_seconds, document.breakdown),
         )
         write_file(html, page)
     if chrome_trace is not None:

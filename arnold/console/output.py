@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from arnold.pages.charts import ChartCard
     from scheduler.outcome import Outcome
     from scheduler.placement.types import Status
+    from topology.cluster import Cluster
     from topology.flags import NodeFlag
 else:
     Console = Any
@@ -135,17 +136,20 @@ def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
         out.print(rows)
 
 
-def save_flags(flags: Iterable[NodeFlag], file: str | None, *, of: int | None = None) -> None:
+def save_flags(
+    flags: Iterable[NodeFlag], file: str | None, *, of: int | None = None, cluster: Cluster | None = None
+) -> None:
     """Write the file of ``--flags-out``, if one is named, as ``--flags`` of `arnold place` reads it.
 
     :param of: nodes that were judged, of which a file takes out a share at most; ``None`` = as many as there are.
+    :param cluster: of which it takes out a share at most, and of each domain; ``None`` = those judged count.
     """
     from topology.flag_sources import Breaker, FlagFile
 
     if file is not None:
         flags = tuple(flags)
         if of is not None:
-            Breaker(of).check(flags, where="--flags-out")
+            Breaker(of, cluster).check(flags, where="--flags-out")
         write_file(file, to_json(FlagFile(tuple(flags))) + "\n")
 
 

@@ -58,6 +58,7 @@ def who(suspect: Suspect) -> str:
     parts = [suspect.node or ""]
     parts += [f"GPU {suspect.gpu}"] if suspect.gpu is not None else []
     parts += [f"rank {suspect.rank}"] if suspect.rank is not None else []
+    parts += [suspect.domain or ""]
     return ", ".join(filter(None, parts)) or "somebody whose name no file says"
 
 

@@ -16,7 +16,7 @@ from ground.records import JsonRecord, record_of
 from health.whatif.analysis import with_nodes
 from health.whatif.analysis_result import Analysis, Cause, LinkShare, Share, TracedJob
 from health.whatif.blame import SlowWorker
-from health.whatif.conversion import Arrivals, ConversionStatement, StepBreakdown, verdict_with
+from health.whatif.conversion import Arrivals, ConversionStatement, StepBreakdown, verdict_with, whole_step
 from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
@@ -130,7 +130,6 @@ def stragglers_document(
 
 LONGEST, LONGEST_OF_RANKS = 12, 16  # Most rows of a table
 NOTICED = 1.0005  # Slowdowns that do not round to 1.000
-OUTSIDE = 1.03  # Times the operations of a step from which on it is noticeably longer than they
 
 
 def print_stragglers(out: Console, document: StragglersDocument) -> None:
@@ -145,9 +144,8 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
         + (f", {job.vpp} chunks a stage" if job.vpp > 1 else "")
         + f"; {len(document.steps)} steps"
     )
-    # a profile knows how long the whole step is
-    whole = max((step.step for step in document.breakdown), default=0.0) < OUTSIDE * document.traced_step_seconds
-    takes = "a step takes" if whole else "the operations of a step take"
+    whole = whole_step(document.traced_step_seconds, document.breakdown)
+    takes = "a step takes" if whole is None else "the operations of a step take"
     out.print(
         f"{takes} {seconds(document.step_seconds)} and could take {seconds(document.ideal_step_seconds)}: "
         f"{percent(max(document.waste, 0.0))} of the time is lost (traced {seconds(document.traced_step_seconds)})"

@@ -50,6 +50,7 @@ def straggler_page(
     nodes: Mapping[tuple[int, int], str] | None = None,
     flags: Sequence[NodeFlag] = (),
     notes: Sequence[str] = (),
+    whole: float | None = None,
 ) -> str:
     """Return one self-contained page; same input, same text.
 
@@ -60,6 +61,7 @@ def straggler_page(
     :param nodes: (dp rank, stage) -> node, as far as known.
     :param flags: of nodes, as they were written.
     :param notes: what was left out or assumed.
+    :param whole: seconds of a whole step, where its operations are a part of it; ``None`` = they are the step.
     """
     step = slowest_step(analysis)
     drawn = f"Step {analysis.steps[step]} over time, as traced and as it could be"
@@ -83,7 +85,7 @@ def straggler_page(
         title=title,
         verdict=list(verdict),
         shape=f"{', '.join(sizes)}: {plural(analysis.dp * analysis.pp, 'worker')}",
-        tiles=_facts(analysis),
+        tiles=_facts(analysis, whole),
         cause=CAUSES[analysis.cause],
         why=analysis.why,
         kinds=KINDS,
@@ -96,6 +98,7 @@ def straggler_page(
         scale=[shade(i / 8) for i in range(9)],
         top=times(top_of(analysis.worker_slowdown)),
         slow_step=analysis.steps[step],
+        of_operations=whole is not None,
         slow_step_seconds=seconds(float(analysis.per_step.seconds[step])),
         slow_step_slowdown=times(float(analysis.step_slowdown[step])),
         ideal_seconds=seconds(analysis.ideal_step_seconds),
@@ -111,14 +114,15 @@ def slowest_step(analysis: Analysis) -> int:
     return int(np.argmax(analysis.step_slowdown))
 
 
-def _facts(analysis: Analysis) -> list[tuple[str, str, str]]:
+def _facts(analysis: Analysis, whole: float | None) -> list[tuple[str, str, str]]:
     """Return tiles: large number, what it is, small print."""
+    step = "a step" if whole is None else f"the operations of a step of {seconds(whole)}"
     dp, stage = divmod(int(np.argmax(analysis.worker_slowdown)), analysis.pp)
     worst = float(analysis.worker_slowdown[dp, stage])
     facts = [
         (times(analysis.slowdown), "slowdown", "step time over the step time without stragglers"),
         (percent(analysis.waste), "of the time is lost", "1 - 1/S"),
-        (seconds(analysis.step_seconds), "a step", f"{seconds(analysis.ideal_step_seconds)} without stragglers"),
+        (seconds(analysis.step_seconds), step, f"{seconds(analysis.ideal_step_seconds)} without stragglers"),
         (times(worst), "slowest worker alone", f"dp {analysis.dp_ranks[dp]}, stage {stage}; all others ideal"),
     ]
     if analysis.slowest is not None:

@@ -17,11 +17,12 @@ from time import perf_counter, sleep
 
 import numpy as np
 
-from benchmarks.kubernetes.stage import Bindings, clear, client_context, new_namespace, say, warm_arnold
+from benchmarks.kubernetes.stage import Bindings, clear, new_namespace, say, warm_arnold
 from benchmarks.kubernetes.wire import Door, OneByOne
 from benchmarks.report import promises, section, table
 from tests.e2e.harness.arnold import Arnold
 from tests.e2e.harness.certificates import LOOPBACK
+from tests.e2e.harness.client import client_context
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import gang
 from tests.extender.service.hostile_requests import hostile_requests, request, statuses

@@ -7,7 +7,6 @@ few cores with what is measured.  Without kubelets a bound pod is a pod with a n
 from __future__ import annotations
 
 import json
-import ssl
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,8 +19,8 @@ from types import TracebackType
 from typing import Self
 
 from tests.e2e.harness.arnold import Arnold, find_native, install, install_native, running
-from tests.e2e.harness.certificates import LOOPBACK, KeyPair
-from tests.e2e.harness.client import Object
+from tests.e2e.harness.certificates import LOOPBACK
+from tests.e2e.harness.client import Object, client_context
 from tests.e2e.harness.nodes import level_labels, make_real, namespace
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import bound, gang
@@ -186,10 +185,3 @@ class Bindings(Watch):
 
     def _added(self) -> list[float]:
         return [moment for moment, line in list(self.lines) if line.startswith(b'{"type":"ADDED"')]
-
-
-def client_context(authority: Path, pair: KeyPair) -> ssl.SSLContext:
-    """TLS with a client certificate."""
-    context = ssl.create_default_context(cafile=str(authority))
-    context.load_cert_chain(str(pair.certificate), str(pair.key))
-    return context

@@ -11,8 +11,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import cast
 
-from benchmarks.kubernetes.stage import client_context
 from tests.e2e.harness.certificates import LOOPBACK, KeyPair
+from tests.e2e.harness.client import client_context
 
 END_OF_HEAD = b"\r\n\r\n"
 LENGTH = b"content-length:"

@@ -67,7 +67,7 @@ class Block(Module):
 
     def forward(self, data: torch.Tensor) -> torch.Tensor:
         """Compute."""
-        return self.layers(Wait.apply(data, *self.times))
+        return Wait.apply(self.layers(data), *self.times)
 
 
 def recorded(stage: PipelineStage) -> None:

@@ -203,13 +203,18 @@ def _jobset(pod: Pod, owners: Owners) -> Owner | None:
 
 
 def _grouped(dialect: str, pod: Pod, name: str, owners: Owners) -> _Form:
-    """Return a pod of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others."""
+    """Return a pod of a PodGroup: ``schedulingPolicy.gang.minCount`` of the native one, ``minMember`` of the others.
+
+    That of a Volcano Job is called after the Job and its UID, and says the resources of all its pods.
+    """
     group = owners.get(f"PodGroup/{pod.namespace}/{name}")
     if group is None:
         return _Form(dialect, name, True)
     policy = group.spec.scheduling_policy
-    native = None if policy is None else policy.size
-    return _Form(dialect, name, True, native if native is not None else group.spec.min_member, group)
+    size = group.spec.min_member if policy is None or policy.size is None else policy.size
+    if pod.owner is not None and name == f"{pod.owner.name}-{pod.owner.uid}":
+        size = group.pods_with(pod.readable_gpus) or size
+    return _Form(dialect, name, True, size, group)
 
 
 _SMALL = re.compile(r"[0-9]{1,6}")
@@ -311,11 +316,10 @@ def index_of(pod: Pod) -> tuple[int, ...] | None:
         inner = labels.get(completion, annotations.get(completion))
         return (_number(pod, d.JOBSET_JOB, job), _number(pod, completion, inner))
     if d.KUBEFLOW_INDEX in labels:
-        kind = labels.get(d.KUBEFLOW_TYPE, "").lower()
-        return (int(kind not in d.FIRST_ROLES), _number(pod, d.KUBEFLOW_INDEX, labels[d.KUBEFLOW_INDEX]))
+        return _in_role(labels.get(d.KUBEFLOW_TYPE, ""), _number(pod, d.KUBEFLOW_INDEX, labels[d.KUBEFLOW_INDEX]))
     if (task := labels.get(d.VOLCANO_INDEX, annotations.get(d.VOLCANO_INDEX))) is not None:
-        role = labels.get(d.VOLCANO_TASK, annotations.get(d.VOLCANO_TASK, "")).lower()
-        return (int(role not in d.FIRST_ROLES), _ordinal(role), _number(pod, d.VOLCANO_INDEX, task))
+        role = labels.get(d.VOLCANO_TASK, annotations.get(d.VOLCANO_TASK, ""))
+        return _in_role(role, _number(pod, d.VOLCANO_INDEX, task))
     if labels.get(d.RAY_TYPE) == "head":
         return (0, 0, 0, 0)
     if d.RAY_REPLICA in labels:
@@ -348,6 +352,12 @@ def numbering_controller(pod: Pod) -> str:
     if RANK in pod.labels or d.LWS_WORKER in pod.labels or pod.owner is None:
         return ""
     return pod.labels.get(d.JOBSET_UID) or pod.owner.uid
+
+
+def _in_role(role: str, number: int) -> tuple[int, ...]:
+    """Return numbers by which masters and their like come first, then roles by the alphabet, each with its pods."""
+    role = role.lower()
+    return (int(role not in d.FIRST_ROLES), _ordinal(role), number)
 
 
 def _ordinal(name: str) -> int:

@@ -150,6 +150,17 @@ def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[in
     host_of = {} if one_host(members) else {i: host for i, host in hosts.items() if host not in NO_HOSTS}
     if source is None:
         return host_of
+    key, table = read_node_table(source)
+    if key == "host":
+        return host_of | {i: table[host] for i, host in hosts.items() if host in table}
+    return host_of | {i: table[str(m.rank)] for i, m in enumerate(members) if str(m.rank) in table}
+
+
+def read_node_table(source: Source) -> tuple[str, dict[str, str]]:
+    """Return of what a CSV says the node, ``rank`` or ``host``, and what it says.
+
+    :raises InvalidInput: the file cannot be used.
+    """
     rows = CsvRows(source, BadRows(lenient=None))
     if rows.header not in (("rank", "node"), ("host", "node")):
         problem = "the header is neither rank,node nor host,node"
@@ -164,6 +175,4 @@ def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[in
         if table.setdefault(name, cells[1]) != cells[1]:
             problem = f"{key} {name:.60} has another node above"
             raise InvalidInput(problem, where=source.at(line), fix="keep one of the two")
-    if key == "host":
-        return host_of | {i: table[host] for i, host in hosts.items() if host in table}
-    return host_of | {i: table[str(m.rank)] for i, m in enumerate(members) if str(m.rank) in table}
+    return key, table

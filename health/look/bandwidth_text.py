@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from ground.quantities import plural
 from health.look.evidence import Clue, Line, NextStep, Note, TextFile, TextForm, Whereabouts, where
 from health.pairs.group_testing import Pair, findings_of
+from topology.cluster import Cluster
 
 _NODE = r"\"?((?!eth|ib\d|mlx|gpu\d|bond|en[ops]\d|cuda|rank|lo\b)[A-Za-z][\w.-]*\d[\w.-]*|\d+\.\d+\.\d+\.\d+)\"?"
 _PAIR = rf"[ \t]*{_NODE}[ \t]*[,;:|<> \t-]+[ \t]*{_NODE}[ \t,;:=|]+([\d.]+)[ \t]*(?:GB/?p?s)?[ \t\r]*$"
@@ -86,22 +87,36 @@ def read_nccl_tests(text: TextFile) -> Iterator[object]:
         yield Note("names no node: the lines '#  Rank ... on NODE' at the beginning of the output are missing")
 
 
-def judge_bandwidths(facts: Sequence[object], _: Whereabouts) -> Iterator[object]:
-    """Yield nodes that make pairs slow, by group testing, and nodes slower alone than the others alone."""
-    tests: dict[tuple[str, bool], list[Measured]] = defaultdict(list)
+def judge_tables(facts: Sequence[object], _: Whereabouts) -> Iterator[object]:
+    """Yield nodes slower alone than the others alone."""
+    tests: dict[str, list[Measured]] = defaultdict(list)
     for fact in facts:
-        if isinstance(fact, Measured):
-            tests[fact.test, len(fact.nodes) == 2].append(fact)
-    for (_test, of_pairs), measured in tests.items():
-        if not of_pairs:
-            yield from _judge_tables(measured)
-            continue
-        findings = findings_of([Pair(row.nodes[0], row.nodes[1], row.bandwidth) for row in measured])
+        if isinstance(fact, Measured) and len(fact.nodes) != 2:
+            tests[fact.test].append(fact)
+    for measured in tests.values():
+        yield from _judge_tables(measured)
+
+
+def judge_pairs(facts: Iterable[object], cluster: Cluster | None) -> Iterator[object]:
+    """Yield what makes pairs slow, by group testing: nodes, and where the cluster has all of them its uplinks too."""
+    tests: dict[str, list[Measured]] = defaultdict(list)
+    for fact in facts:
+        if isinstance(fact, Measured) and len(fact.nodes) == 2:
+            tests[fact.test].append(fact)
+    for measured in tests.values():
+        known = cluster if cluster and all(n in cluster.index_of for row in measured for n in row.nodes) else None
+        findings = findings_of([Pair(row.nodes[0], row.nodes[1], row.bandwidth) for row in measured], known)
         for suspect in findings.suspects:
-            rows = [measured[row] for row in suspect.pairs]
-            says = f"slow in {len(rows)} of its pairs: {', '.join(f'{row.bandwidth:g} GB/s' for row in rows[:4])}"
+            rows, place = [measured[row] for row in suspect.pairs], suspect.place
+            bandwidths = ", ".join(f"{row.bandwidth:g} GB/s" for row in rows[:4])
             lines = where(*(row.line for row in rows))
-            yield Clue("slow-link", suspect.sure, says, *lines, suspect.place.name, factor=suspect.factor)
+            if place.kind == "node":
+                says = f"slow in {len(rows)} of its pairs: {bandwidths}"
+                yield Clue("slow-link", suspect.sure, says, *lines, place.name, factor=suspect.factor)
+            else:
+                says = f"{place.kind} {place}: {len(rows)} pairs over it are slow: {bandwidths}"
+                kind = f"slow-{place.kind}"
+                yield Clue(kind, suspect.sure, says, *lines, factor=suspect.factor, domain=str(place))
         if any(suspect.sure == "possible" for suspect in findings.suspects):
             yield NextStep("test what is in doubt: arnold health pairs plan --cluster CLUSTER --results PAIRS.csv")
         for row in measured:
@@ -127,8 +142,8 @@ BANDWIDTH_TEXT = (
         "nccl-tests",
         r"#\s*nThread \d+|#\s*Collective test starting|#\s+size\s+count.*busbw|#\s+Using devices",
         read_nccl_tests,
-        judge_bandwidths,
+        judge_tables,
         document=True,
     ),
-    TextForm("bandwidth-pairs", rf"^{_PAIR}\n{_PAIR}", read_pair_list, judge_bandwidths, document=True),
+    TextForm("bandwidth-pairs", rf"^{_PAIR}\n{_PAIR}", read_pair_list, document=True),
 )

@@ -53,6 +53,7 @@ class Clue:
     rank: int | None = None
     gpu: int | str | None = None  # index on its node, or PCI address where the index is not known
     factor: float | None = None  # times as long as usual that it takes; None = it has stopped, or is not known
+    domain: str | None = None  # uplink or domain of the network, in place of a node
     clears: bool = False  # whether it speaks for it
 
 
@@ -149,9 +150,10 @@ class Whereabouts:
 
     ranks: int | None = None  # of the job
     seats: dict[int, Seat] = field(default_factory=dict)  # by rank
-    names: dict[str, str] = field(default_factory=dict)  # address -> node
+    names: dict[str, str] = field(default_factory=dict)  # address, or name without the domain -> node
     gpus: dict[tuple[str, str], int] = field(default_factory=dict)  # node, PCI address -> index
     seen: set[int] = field(default_factory=set)
+    spell: Callable[[str], str] = str  # a node as its cluster calls it
 
     def learn(self, facts: Iterable[object]) -> None:
         """Take in where ranks run; the largest communicator is the whole job."""
@@ -160,6 +162,9 @@ class Whereabouts:
             match fact:
                 case Seat():
                     seats.append(fact)
+                    short = fact.node.partition(".")[0]
+                    alone = self.names.setdefault(short, fact.node) == fact.node
+                    self.names[short] = fact.node if alone else short
                     if fact.pci is not None and fact.gpu is not None:
                         self.gpus[fact.node, fact.pci] = fact.gpu
                 case NodeAddress():
@@ -177,16 +182,23 @@ class Whereabouts:
                     self.seats[seat.rank] = Seat(seat.rank, seat.ranks, "", None, None)
         self.seats = {rank: seat for rank, seat in self.seats.items() if seat.node}
 
+    def called(self, name: str) -> str:
+        """Return the one name of a node, by its address or by another form of its name."""
+        if name in self.names:
+            return self.names[name]
+        known = self.names.get(name.partition(".")[0], name)
+        return known if same_node(known, name) else name
+
     def placed(self, clue: Clue) -> Clue:
         """Return a clue with what is known of where its rank runs, or which rank runs on its GPU."""
-        node = self.names.get(clue.node, clue.node) if clue.node else None
+        node = self.spell(self.called(clue.node)) if clue.node else None
         if isinstance(clue.gpu, str):
             clue = replace(clue, gpu=self.gpus.get((node or clue.file, clue.gpu), clue.gpu))
         if clue.rank is not None:
             seat = self.seats.get(clue.rank)
             if seat is None:
                 return replace(clue, node=node)
-            return replace(clue, node=node or seat.node, gpu=seat.gpu if clue.gpu is None else clue.gpu)
+            return replace(clue, node=node or self.spell(seat.node), gpu=seat.gpu if clue.gpu is None else clue.gpu)
         fits = [
             seat
             for seat in self.seats.values()
@@ -234,6 +246,8 @@ class Suspect(JsonRecord):
     """Global rank; null = not known, or none in particular."""
     gpu: int | str | None
     """Index of the GPU on its node, else its PCI address; null = not known, or none in particular."""
+    domain: str | None
+    """Uplink, switch or domain of the network that is suspected in place of a node; null = none is."""
     kind: str
     """What is wrong: gpu-error, not-launched, slow, ...; program-...: it is the program's, and no node is flagged."""
     sure: Certainty
@@ -272,6 +286,7 @@ def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
             next((value for clue in group if (value := getattr(clue, name)) is not None), None)
             for name in ("node", "rank", "gpu")
         )
+        domain = group[0].domain
         whole = Clue("", "possible", "", "", (), node, rank, gpu)
         against = [clue for clue in placed if clue.clears and _of_one(clue, whole)]
         kinds = {clue.kind for clue in group}
@@ -281,7 +296,7 @@ def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
         why, contradicts = (
             tuple(SaidLines(c.file, c.lines, c.says) for c in clues_of) for clues_of in (group, against)
         )
-        suspects.append(Suspect(node, rank, gpu, group[0].kind, sure, group[0].factor, why, contradicts))
+        suspects.append(Suspect(node, rank, gpu, domain, group[0].kind, sure, group[0].factor, why, contradicts))
     return sorted(suspects, key=lambda suspect: (ORDER[suspect.sure], suspect.of_program, -len(suspect.why)))
 
 
@@ -292,7 +307,7 @@ def _width(clue: Clue) -> tuple[int, int]:
 
 def _of_one(one: Clue, other: Clue) -> bool:
     """Return whether two clues can be about one GPU, rank or node, and have something in common that says so."""
-    if one.kind.startswith("program") != other.kind.startswith("program"):
+    if one.domain != other.domain or one.kind.startswith("program") != other.kind.startswith("program"):
         return False
     ranks, gpus = (one.rank, other.rank), (one.gpu, other.gpu)
     if None not in ranks and ranks[0] != ranks[1]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from ground.errors import ArnoldError, InvalidInput
-from ground.files import MAX_LINE, ByteStream, opened
+from ground.errors import ArnoldError, InvalidInput, few
+from ground.files import HEAD, MAX_LINE, ByteStream, Source, opened, read_source
 from ground.records import JsonRecord
-from health.look.bandwidth_text import BANDWIDTH_TEXT
+from health.look.bandwidth_text import BANDWIDTH_TEXT, judge_pairs
 from health.look.evidence import (
     HARDWARE,
     Clue,
@@ -33,10 +33,13 @@ from health.look.evidence import (
     suspects_of,
 )
 from health.look.framework_reports import FRAMEWORK_REPORTS
+from health.look.in_hand import KINDS as IN_HAND
+from health.look.in_hand import InHand, read_in_hand
 from health.look.job_logs import JOB_LOGS
 from health.look.nccl_text import NCCL_TEXT
 from health.look.node_reports import NODE_REPORTS
 from health.look.recordings import Recordings, detect_in, kind_of_recording
+from topology.cluster import Cluster
 
 FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NCCL_TEXT, *FRAMEWORK_REPORTS, *NODE_REPORTS, *BANDWIDTH_TEXT)
 """All forms of text that are read line by line."""
@@ -52,12 +55,32 @@ MOST_KEPT = 10_000  # Lines of one form of one file that are kept of its beginni
 LONGEST = 4_000  # Bytes of a line of a log that are looked at
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # First bytes of such a text
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+_TAILS = re.compile(
+    r"(?:\.(?:txt|log|out|err|json|gz|old|\d{1,3})"
+    r"|[-_.](?:19|20)\d\d[-_]?\d\d[-_]?\d\d(?:[-_T.]\d\d[-_:]?\d\d(?:[-_:]?\d\d)?)?Z?"
+    r"|[-_](?:before|after|crash|new|full|tail|errors?|s?xid\d*))+$",
+    re.IGNORECASE,
+)
+"""What ends the name of a file beside what it is of: its kind, rotation and date."""
 _NODE = re.compile(r"(?:^|[-_.@])((?:node|host|nid|worker|dgx|hgx|cn)-?[a-z]*\d[\w-]*?)(?=[_.@]|$)", re.IGNORECASE)
 """Names of nodes in names of files: a name of another kind, such as that of a case or an Xid, is none."""
-_OF_NODE = re.compile(
-    r"(?:dmesg|journal|diag|smi|perfquery)-(?!s?xid|[ahbv]\d+$|gb\d|case|issue|run|test)([A-Za-z][\w.-]*\d[\w-]*)$"
+_HOST = (
+    r"((?!s?xid|[ahbv]\d+$|gb\d|case|issue|incident|run|test|job|attempt|try|step|part|boot|day|rank|r[1-4]$"
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\d)[A-Za-z][\w.-]*\d[\w.-]*)"
 )
-"""Names of files as they are asked for: dmesg-NODE.txt."""
+_REPORT = (
+    r"(?:dmesg(?:[-_]T)?|kern(?:el)?|syslog|messages|journal(?:ctl)?|(?:dcgmi?[-_])?diag(?:[-_]r\d)?"
+    r"|(?:nvidia[-_])?smi(?:[-_]q)?|perfquery)"
+)
+_OF_NODE = re.compile(rf"{_REPORT}[-_.]{_HOST}|{_HOST}[-_.]{_REPORT}|{_HOST}/{_REPORT}", re.IGNORECASE)
+"""Names of reports as they are asked for, dmesg-NODE.txt and NODE/dmesg.txt, and the other way round."""
+
+_TAG = re.compile(
+    r"(?:\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)? ?)?"
+    r"(?:(?P<task>\[pod/[^]]+\]|\[\d+,\d+\]<\w+>:| *\d+:)|\w{3} [ \d]\d [\d:]{8} (?P<host>\S+) [^ :]+:"
+    r"|(?P<node>[A-Za-z][\w.-]*\d[\w.-]*):)?(?: |$|(?<=>:))"
+)
+"""What srun -l, mpirun, kubectl logs, journald and pdsh put before each line of a document."""
 
 STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (
@@ -75,7 +98,11 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\A# gpu +pwr"), "the table of nvidia-smi dmon", "text: nvidia-smi -q, or metrics: dcgm-exporter"),
     (re.compile(rb"nsys-rep|NSight", re.IGNORECASE), "a report of Nsight Systems", "a profile of torch.profiler"),
     (re.compile(rb"\A(?:PK\x03\x04|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd)"), "an archive", "its files"),
-    (re.compile(rb"^(?:\[ *\d+\.\d{6}\]|.{9,40} kernel:) ", re.MULTILINE), "kernel-log", ""),
+    (
+        re.compile(rb"^(?:(?:kern *:\w+ *: )?\[(?: *\d+\.\d{6}|\w{3} \w{3} .{16})\]|.{9,40} kernel:) ", re.MULTILINE),
+        "kernel-log",
+        "",
+    ),
     (re.compile(rb"NodeGUID|PortGUID|\bmlx5_"), "text about InfiniBand", "counters: ibqueryerrors"),
     (
         re.compile(rb"Thread 0x|#0 +0x|Thread \d+ \(LWP"),
@@ -114,29 +141,43 @@ class FolderLook:
     nodes: int  # that the files name
 
 
-def look_at_folder(folder: str) -> FolderLook:
+def look_at_folder(
+    folder: str, *, given: Mapping[str, Source] | None = None, cluster: Cluster | None = None
+) -> FolderLook:
     """Read every file of a folder and of those in it.
 
-    :raises InvalidInput: it is no folder, or has no file, or more than can be looked at.
+    :param given: what is known of the job beside, by the kinds of :mod:`health.look.in_hand`; the folder may hold it.
+    :raises ArnoldError: it is no folder, or has no file, or more than can be looked at; what was given cannot be used.
     """
+    sources, hand = {**(given or {})}, read_in_hand(given or {}, cluster)
     files = dict[str, LookedAt]()
     facts = defaultdict[str, list[object]](list)
     recordings: Recordings = defaultdict(list)
     for path, name in _files(folder):
-        files[name], found = _read(path, name, recordings)
+        if (of_job := _in_hand(path, name)) is not None:
+            files[name], source = of_job
+            if source is not None and files[name].kind not in sources:
+                sources[files[name].kind] = source
+            continue
+        files[name], found = _read(path, name, recordings, hand)
         for kind, items in found.items():
             facts[kind] += items
-    for name, kind, note, said in detect_in(recordings):
+    hand = read_in_hand(sources, cluster)
+    for name, kind, note, said in detect_in(recordings, hand):
         known = files[name]
         kinds = [known.kind, kind] if known.read else [kind]
         notes = filter(None, (known.note if known.read else "", note))
         files[name] = LookedAt(name, ", ".join(dict.fromkeys(kinds)), read=said is not None, note="; ".join(notes))
         facts[kind] += said or ()
-    known_of = Whereabouts()
-    known_of.learn(chain.from_iterable(facts.values()))
+    known_of = Whereabouts(spell=hand.node)
+    said_by_all = list(chain.from_iterable(facts.values()))
+    known_of.learn(said_by_all)
+    known_of.seats |= hand.seats
+    known_of.names |= hand.hosts
     clues, wanted = list[Clue](), dict[str, None]()
     judged = (form.judge(facts[form.kind], known_of) for form in FORMS if form.judge and facts[form.kind])
-    for item in chain(chain.from_iterable(facts.values()), chain.from_iterable(judged)):
+    of_pairs = judge_pairs(said_by_all, hand.cluster)
+    for item in chain(said_by_all, chain.from_iterable(judged), of_pairs):
         match item:
             case Clue():
                 clues.append(item)
@@ -148,8 +189,46 @@ def look_at_folder(folder: str) -> FolderLook:
             form = "call it dmesg-NODE.txt, diag-NODE.txt or smi-NODE.txt"
             wanted[f"say of which node {suspect.why[0].file} is: {form}, or put it into a folder of that name"] = None
     nodes = {seat.node for seat in known_of.seats.values()} | {clue.node for clue in clues if clue.node}
-    nodes |= {node for name in files if (node := node_in(name)) is not None}
+    nodes |= {node for name in files if (node := node_in(name, hand)) is not None}
+    wanted |= dict.fromkeys(_by_the_network(suspects, hand.cluster))
     return FolderLook(tuple(files.values()), tuple(suspects), tuple(wanted), len(nodes))
+
+
+def _by_the_network(suspects: Iterable[Suspect], cluster: Cluster | None) -> Iterator[str]:
+    """Yield what the cluster's topology says of suspects: those it does not have, and a domain that several share."""
+    if cluster is None:
+        return
+    accused = {suspect.node: None for suspect in suspects if suspect.node is not None and not suspect.of_program}
+    if strange := [node for node in accused if node not in cluster.index_of]:
+        yield f"{few(strange)} is no node of the cluster: say which it is, by --node-map with the columns host,node"
+    known = [cluster.index(node) for node in accused if node in cluster.index_of]
+    if len(known) < 2:
+        return
+    for level in reversed(cluster.levels):  # the closest that all share, of which the cluster has several
+        domains = {int(level.domain_of[node]) for node in known}
+        if len(domains) == 1 and len(level.domains) > 1:
+            names = few(cluster.names[node] for node in known)
+            where = f"{level.name} {level.domains[domains.pop()]}"
+            plan = f"arnold health pairs plan --cluster CLUSTER --suspects {','.join(cluster.names[n] for n in known)}"
+            yield f"{names} are all in {where}, which may be at fault in their place: {plan}"
+            return
+
+
+def _in_hand(path: Path, name: str) -> tuple[LookedAt, Source | None] | None:
+    """Return what a file is that says where ranks run or the degrees, and its text; ``None`` = it is another."""
+    if path.suffix.lower() not in (".json", ".csv", ".yaml", ".yml", ".txt") or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    kind = next((kind for kind, looks in IN_HAND if looks.search(head)), None)
+    if kind is None:
+        return None
+    try:
+        source = read_source(str(path))
+        read_in_hand({kind: source})
+    except ArnoldError as error:
+        return LookedAt(name, kind, read=False, note=f"not read: {error.message}"), None
+    return LookedAt(name, kind, read=True), source
 
 
 def _files(folder: str) -> Iterator[tuple[Path, str]]:
@@ -171,7 +250,7 @@ def _files(folder: str) -> Iterator[tuple[Path, str]]:
         yield path, str(path.relative_to(root))
 
 
-def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict[str, list[object]]]:
+def _read(path: Path, name: str, recordings: Recordings, hand: InHand) -> tuple[LookedAt, dict[str, list[object]]]:
     """Read a file as text of all forms that it holds, and put it to the recordings where it is one."""
     if not path.is_file():
         return LookedAt(name, "no file", read=False), {}
@@ -185,11 +264,12 @@ def _read(path: Path, name: str, recordings: Recordings) -> tuple[LookedAt, dict
             head, damaged = stream.head, stream.damaged
     except ArnoldError as error:
         return LookedAt(name, "unknown", read=False, note=error.message), {}
-    found, node = {}, node_in(name)
+    found, node = {}, node_in(name, hand)
     for form in FORMS:
         lines = kept.get(form.kind)
         if lines and any(re.search(form.sign, line.text) for line in lines):
-            found[form.kind] = gathered(form.read(TextFile(name, lines, node)))
+            texts = _speakers(TextFile(name, lines, node)) if form.document else [TextFile(name, lines, node)]
+            found[form.kind] = gathered(chain.from_iterable(map(form.read, texts)))
     notes = [item.words for items in found.values() for item in items if isinstance(item, Note)]
     notes += ["cut off or damaged: what came before was read"] if damaged else []
     if found or kind:
@@ -230,12 +310,29 @@ def _lines_of(stream: ByteStream) -> dict[str, list[Line]]:
     return {kind: [*first, *last] for kind, (first, last) in kept.items()}
 
 
-def node_in(name: str) -> str | None:
+def _speakers(text: TextFile) -> list[TextFile]:
+    """Return a document for each that a launcher or collector tagged the lines of, without the tags; else the text."""
+    tags = [_TAG.match(line.text) for line in text.lines if line.text]
+    if not all(tag is not None and tag[0].strip() for tag in tags):
+        return [text]
+    texts = defaultdict[tuple[str | None, str | None], list[Line]](list)
+    for line, tag in zip((line for line in text.lines if line.text), tags, strict=True):
+        assert tag is not None
+        texts[tag["task"], tag["node"] or tag["host"]].append(line._replace(text=line.text[tag.end() :]))
+    return [TextFile(text.name, lines, node or text.node) for (_, node), lines in texts.items()]
+
+
+def node_in(name: str, hand: InHand) -> str | None:
     """Return the node that the name of a file or of its folder is of; ``None`` = it names none, or several."""
-    if asked := _OF_NODE.match(Path(name).stem):
-        return asked[1]
     for part in reversed(Path(name).parts):
-        found = {match[1] for match in _NODE.finditer(Path(part).stem if part == Path(name).name else part)}
+        if (known := hand.node_in(part)) or (known := hand.node_in(part.partition(".")[0])):
+            return known
+    parts = [_TAILS.sub("", part) for part in Path(name).parts]
+    for asked in (_OF_NODE.fullmatch(parts[-1]), _OF_NODE.fullmatch("/".join(parts[-2:]))):
+        if asked is not None:
+            return asked[asked.lastindex or 0]
+    for part in reversed(parts):
+        found = {match[1] for match in _NODE.finditer(part)}
         if len(found) == 1:
             return found.pop()
     return None

@@ -2,16 +2,19 @@
 
 The watchdog of each rank says which collective it waits in, and what it last enqueued and completed in that group.
 Somebody is behind where others wait in a number that it never enqueued, where it waits in one that the others have
-completed, or where it alone of the whole job says nothing.  Groups are known by name; numbers of different groups are
-never compared.  What a rank says of its own timeout is no evidence against it.
+completed, or where it alone of the whole job says nothing.  Groups are known by name; numbers of different groups, and
+of attempts of a job that was started again, are never compared.  What a rank says of its own timeout is no evidence
+against it.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from health.collectives.diagnosis import Certainty
 from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, where
@@ -40,6 +43,7 @@ WORLD = {"0", "default_pg", "default", "WORLD", "world"}  # Names of the group o
 FEWEST_VOICES = 3  # Ranks that must speak before the silence of another says anything
 MOST_ABSENT = 4  # Ranks that one line names and that are suspected for it
 MOST_SILENT = 8  # One of so many may be silent and be suspected for it
+BUFFERED = 8  # Collectives, NCCL_STEPS of small ones, that a rank can be ahead of one that it needs
 
 
 @dataclass(slots=True)
@@ -122,28 +126,50 @@ def judge_watchdog(facts: Sequence[object], case: Whereabouts) -> Iterator[objec
     named = {(one.rank, one.at): one.group for one in said if one.group and one.at is not None}
     calls = {(one.rank, one.at): (one.op, one.size) for one in said if one.op}
     of_all = {(at, *calls[rank, at]) for (rank, at), group in named.items() if group in WORLD and (rank, at) in calls}
-    groups: dict[str, dict[int, Standing]] = defaultdict(dict)
+    of_group: dict[str, list[Standing]] = defaultdict(list)
     for one in said:
         group = one.group or named.get((one.rank, -1 if one.at is None else one.at), "")
         if not group and (one.at, one.op, one.size) in of_all:
             group = "default_pg"
-        kept = groups[group].setdefault(one.rank, Standing(group, one.rank, one.in_group, is_global=one.is_global))
-        kept.add(one)
-    found = {group: list(_behind(group, list(ranks.values()), case)) for group, ranks in groups.items()}
+        of_group[group].append(one)
+    groups = {
+        (group, attempt): ranks
+        for group, standings in of_group.items()
+        for attempt, ranks in enumerate(_attempts(group, standings))
+    }
+    found = {
+        key: list(_behind(key[0], list(ranks.values()), case, again=(key[0], 1) in groups))
+        for key, ranks in groups.items()
+    }
     # who waits in another group is its victim, where somebody is behind there
-    blamed = {(group, clue.rank) for group, clues in found.items() for clue in clues}
-    for group, clues in found.items():
+    blamed = {(key, clue.rank) for key, clues in found.items() for clue in clues}
+    for key, clues in found.items():
         for clue in clues:
-            waits = [name for name, ranks in groups.items() if name != group and clue.rank in ranks]
-            if all((name, clue.rank) in blamed for name in waits):
+            waits = [other for other, ranks in groups.items() if other[0] != key[0] and clue.rank in ranks]
+            if all((other, clue.rank) in blamed for other in waits):
                 yield clue
-    for group, ranks in groups.items():
-        if not found[group]:
-            yield NextStep(_silence(group, list(ranks.values()), case))
+    for key, ranks in groups.items():
+        if not found[key]:
+            yield NextStep(_silence(key[0], list(ranks.values()), case))
 
 
-def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Clue]:
-    """Yield clues of one group."""
+def _attempts(group: str, said: list[Standing]) -> list[dict[int, Standing]]:
+    """Return what each rank says in a group, apart for each attempt of the job that the logs hold: a launcher starts it
+    again, and numbers that no buffer lies between are of other attempts.
+    """
+    starts = list[int]()
+    for last, number in pairwise([-BUFFERED - 2, *sorted({one.at for one in said if one.at is not None})]):
+        starts += [number] if number - last > BUFFERED else []
+    attempts: list[dict[int, Standing]] = [{} for _ in starts or (0,)]
+    for one in said:
+        number = one.at if one.at is not None else (one.reached or 0) + BUFFERED
+        ranks = attempts[max(bisect_right(starts, number) - 1, 0)]
+        ranks.setdefault(one.rank, Standing(group, one.rank, one.in_group, is_global=one.is_global)).add(one)
+    return [ranks for ranks in attempts if ranks]
+
+
+def _behind(group: str, ranks: list[Standing], case: Whereabouts, *, again: bool) -> Iterator[Clue]:
+    """Yield clues of one group in one attempt; ``again`` = a rank may be silent in it and not in others."""
     at = Counter(one.at for one in ranks if one.at is not None)
     # without a name it is one group only where ranks in it are those of the job, and no rank speaks for two processes
     if not at or (not group and any(one.rank != one.in_group or one.timeouts > 1 for one in ranks)):
@@ -160,7 +186,11 @@ def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Cl
     waiting = [one for one in ranks if one.at == number]
     # a rank waits in its first collective that is not over: who waits in a later one has completed those before
     passed = [one for one in ranks if one.at is not None and one.at < number]
-    late = [one for one in ranks if one not in passed and one.reached is not None and one.reached < number]
+    late = [
+        one
+        for one in ranks
+        if one not in passed and one.reached is not None and number - BUFFERED <= one.reached < number
+    ]
     if (passed or late) and len(waiting) >= len(passed) + len(late):
         sure = unsure if len(passed) + len(late) == 1 else "possible"
         for one in passed:
@@ -183,7 +213,7 @@ def _behind(group: str, ranks: list[Standing], case: Whereabouts) -> Iterator[Cl
     known = set(range(case.ranks)) if case.ranks is not None else case.seen
     silent = known - {one.rank for one in ranks}
     all_wait = len(waiting) >= FEWEST_VOICES and len(waiting) == len(known) - len(silent)
-    if group == "default_pg" and all_wait and len(silent) <= max(1, len(known) // MOST_SILENT):
+    if group == "default_pg" and not again and all_wait and len(silent) <= max(1, len(known) // MOST_SILENT):
         for rank in sorted(silent):
             says = f"says nothing, while all {len(waiting)} other ranks wait in {place}"
             alone = len(silent) == 1 and rank in case.seen and case.ranks is not None

@@ -47,7 +47,7 @@ _WARNINGS = line_rules(rf"""
     gpu-error likely: CUDA says {{words}}
         Cuda failure (?:\d+ )?'(?P<words>[^']*{BROKEN_GPU}[^']*)'
     network-port likely: {{port}}: {{words}}
-        NET/IB ?: ?(?P<port>\S+) Got async (?:\w+ )*event ?: ?(?P<words>.*(?:{_PORT}).*)
+        NET/IB ?: ?(?P<port>\S+) (?:Got )?(?:non-fatal )?async (?:\w+ )*event ?: ?(?P<words>.*(?:{_PORT}).*)
 """)
 _NETWORK = re.compile(r"Using network (\S+)|Assigned NET plugin (\S+) to comm")
 FEWEST_OTHERS = 2  # Nodes that must see the same of one before it is named
@@ -98,7 +98,9 @@ def pci_of_bus(number: int) -> str:
 def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:
     """Yield the node that all failing paths share, the one that left first, and the one that lacks the fast network."""
     paths = [
-        fact._replace(peer=known.names.get(fact.peer, fact.peer)) for fact in facts if isinstance(fact, FailedPath)
+        fact._replace(node=known.called(fact.node), peer=known.called(fact.peer))
+        for fact in facts
+        if isinstance(fact, FailedPath)
     ]
     for kind, what in (("path", "network-path"), ("closed", "unreachable")):
         failing = [path for path in paths if path.kind == kind and not same_node(path.node, path.peer)]

@@ -21,10 +21,12 @@ BROKEN_GPU = (
 """What of errors of CUDA is a device's, and no program's."""
 
 _HOST = re.compile(
-    r"^(?:<\d+>\d* ?)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\d[T ][\d:]{8}\S*) (?P<syslog>[\w.-]+) kernel"
+    r"^(?:<\d+>\d* ?)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}[.\d]*"
+    r"|(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[T ][\d:]{8}\S*(?: [A-Z]{3,4})?|\[ *\d+\.\d+\]) (?P<syslog>[\w.-]+) kernel\b"
+    r'|^\{.*"_HOSTNAME" ?: ?"(?P<journald>[\w.-]+)"'
     r"|^(?!kern|NVRM|nvidia|dmesg|[Ww]arn|[Ee]rr|[Ii]nfo|S?Xid)(?P<pdsh>[a-zA-Z][\w.-]*): (?=[\[<A-Z\d])"
 )
-"""The node that a line of a kernel's log is of: syslog and pdsh name it, dmesg does not."""
+"""The node that a line of a kernel's log is of: syslog, journald and pdsh name it, dmesg does not."""
 _PCI = r"(?:[0-9a-fA-F]{1,8}:)?[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2}(?:\.\d)?"
 _XID = re.compile(
     rf"(?P<name>S?Xid) \((?:PCI:)?(?P<pci>{_PCI})[^)]*\): (?P<number>\d+)(?P<words>.*)"
@@ -45,7 +47,7 @@ def read_kernel_log(text: TextFile) -> Iterator[object]:
     for line in text.lines:
         if match := _XID.search(line.text):
             host = _HOST.match(line.text)
-            node = (host["syslog"] or host["pdsh"]) if host else text.node
+            node = next(filter(None, host.groups())) if host else text.node
             key = (
                 node,
                 pci_address(match["pci"] or match["fallen"]),

@@ -13,6 +13,7 @@ from ground.files import MAX_BYTES, ByteStream, read_source
 from ground.formats import begins_as_json
 from health.collectives.diagnosis import PROGRAM, Certainty
 from health.look.evidence import Clue, NextStep
+from health.look.in_hand import InHand
 
 MOST_BYTES = 2 * 1024**3  # Of all recordings of one format that are read at once
 
@@ -53,7 +54,7 @@ def kind_of_recording(stream: ByteStream, path: Path, name: str, recordings: Rec
     return other, not other
 
 
-def detect_in(recordings: Recordings) -> Iterator[tuple[str, str, str, list[object] | None]]:
+def detect_in(recordings: Recordings, hand: InHand) -> Iterator[tuple[str, str, str, list[object] | None]]:
     """Yield for each file its name, its format, a note, and what all of its format and folder say together, at the
     first of them; ``None`` = it was not read.
     """
@@ -71,7 +72,7 @@ def detect_in(recordings: Recordings) -> Iterator[tuple[str, str, str, list[obje
             if sum(path.stat().st_size for path, _ in files) > MOST_BYTES:
                 note, facts = f"larger than {MOST_BYTES // 2**30} GB together: give them to arnold health {kind}", None
             else:
-                note, facts = detectors[kind](format, files)
+                note, facts = detectors[kind](format, files, hand)
         except (ArnoldError, OSError) as error:
             sets: dict[str, Files] = defaultdict(list)
             for path, name in files:
@@ -85,7 +86,7 @@ def detect_in(recordings: Recordings) -> Iterator[tuple[str, str, str, list[obje
             yield name, format, note, None if facts is None else facts if i == 0 else []
 
 
-def _collectives(format: str, files: Files) -> tuple[str, list[object]]:
+def _collectives(format: str, files: Files, hand: InHand) -> tuple[str, list[object]]:
     """Return what dumps and recordings of collectives say."""
     from health.collectives.diagnosis import CAUSES
     from health.collectives.flagging import nodes_of
@@ -107,12 +108,13 @@ def _collectives(format: str, files: Files) -> tuple[str, list[object]]:
         kind = f"program-{cause}" if cause in PROGRAM else cause
         of_rank = re.compile(rf"(?<!\d){rank}(?!\d)")
         file = next((name for path, name in files if rank is not None and of_rank.search(path.stem)), files[0][1])
-        node = node_of.get(culprit.member)
+        # the map knows better than a host that a dump names, which may be where it was converted
+        node = None if rank in hand.seats else node_of.get(culprit.member)
         facts.append(Clue(kind, culprit.certainty, CAUSES[cause], file, (), node, rank, factor=culprit.factor))
     return "; ".join([*broken[:3], *diagnosis.notes[:2]]), facts
 
 
-def _metrics(format: str, files: Files) -> tuple[str, list[object]]:
+def _metrics(format: str, files: Files, _: InHand) -> tuple[str, list[object]]:
     """Return which machines stand out among their peers."""
     from health.peers.comparison import ComparisonSettings, detect, is_moment
     from health.peers.recording_files import load_recordings
@@ -130,39 +132,46 @@ def _metrics(format: str, files: Files) -> tuple[str, list[object]]:
     return found.verdict, list(clues)
 
 
-def _profiles(format: str, files: Files) -> tuple[str, list[object]]:
+def _profiles(format: str, files: Files, hand: InHand) -> tuple[str, list[object]]:
     """Return which rank a job waits for, by its profiles."""
     from tempfile import TemporaryDirectory
 
     from health import whatif
     from health.whatif.conversion import ConversionSettings, heed, read_statement, verdict_with, write_conversion
     from health.whatif.converters import convert, sizes_of
-    from health.whatif.trace import layout_of
+    from health.whatif.trace import layout_of, read_metadata
 
     paths = [str(path) for path, _ in files]
-    sizes = sizes_of(paths, source=format)
+    sizes = hand.sizes or sizes_of(paths, source=format)
     layout = layout_of(sizes)
-    conversion = convert(paths, layout, ConversionSettings(guessed=True), source=format)
+    conversion = convert(paths, layout, ConversionSettings(guessed=hand.sizes is None), source=format)
     with TemporaryDirectory() as folder:
-        trace, *_ = write_conversion(conversion, sizes, folder)
+        trace, meta, _ = write_conversion(conversion, sizes, folder)
         statement = read_statement(trace)
         partial = statement is not None and bool(statement.absent)
         replayed = whatif.prepare(
-            whatif.read_trace(str(trace), sizes=sizes, lenient=True, partial=partial), lenient=True
+            whatif.read_trace(str(trace), sizes=read_metadata(read_source(str(meta))), lenient=True, partial=partial),
+            lenient=True,
         )
         analysis, _ = heed(whatif.analyse(replayed), statement)
         workers = whatif.slow_workers(replayed, analysis)
     arrivals = None if statement is None else statement.arrivals
     verdict = verdict_with(analysis, arrivals, () if statement is None else statement.breakdown)
-    ranks = {layout.worker(op.rank): op.rank for op in conversion.ops}
-    slow: dict[int, float | None] = {ranks[worker.dp, worker.stage]: worker.factor for worker in workers}
-    if not slow and analysis.cause == "late-rank" and arrivals is not None and arrivals.culprit is not None:
-        slow[arrivals.culprit.rank] = None
-    facts: list[object] = [Clue("slow", "likely", verdict, files[0][1], (), rank=r, factor=f) for r, f in slow.items()]
+    # of a worker of several ranks of which nobody knows who, the node of all is named
+    facts: list[object] = []
+    for worker in workers:
+        of_worker = (worker.dp, worker.stage)
+        first = layout.representative(*of_worker)
+        seats = [hand.seats.get(first + k) for k in range(layout.tp * layout.dsp)]
+        homes = {None if seat is None else seat.node for seat in seats}
+        node, rank = homes.pop() if len(homes) == 1 else None, conversion.rank_of(of_worker, layout)
+        facts.append(Clue("slow", "likely", verdict, files[0][1], (), node, rank, factor=worker.factor))
+    if not facts and analysis.cause == "late-rank" and arrivals is not None and arrivals.culprit is not None:
+        facts.append(Clue("slow", "likely", verdict, files[0][1], (), rank=arrivals.culprit.rank))
     return verdict, facts
 
 
-def _stacks(_: str, files: Files) -> tuple[str, list[object]]:
+def _stacks(_: str, files: Files, __: InHand) -> tuple[str, list[object]]:
     """Return which ranks stand elsewhere than most."""
     from health.recovery.stacks import MAX_DUMP_BYTES, StackView, group_stacks, outliers_of, parse_dump, rank_in
 
@@ -179,7 +188,7 @@ def _stacks(_: str, files: Files) -> tuple[str, list[object]]:
     return f"{len(signatures)} ranks, {len(outliers)} of them elsewhere than most", [*clues, NextStep(step)]
 
 
-def _nodes(_: str, files: Files) -> tuple[str, list[object]]:
+def _nodes(_: str, files: Files, __: InHand) -> tuple[str, list[object]]:
     """Return what monitors say of nodes of Kubernetes."""
     from health.flags.imports import MONITORS, read_reports
 

@@ -3,7 +3,8 @@
 A fault slows the pairs whose path leads over it: a node's, all of its own; a domain's uplink, those that leave the
 domain; its switch, those that leave it or meet in it; the whole domain, all that have an end in it.  Bandwidths are
 compared as logarithms with what is usual, in units of their noise, and no pair counts for more than
-:data:`MOST_OF_PAIR`, as a single test fails for many reasons.  Faults are added while they explain more than chance
+:data:`MOST_OF_PAIR`, as a single test fails for many reasons; that a path is slow and a test over it is not, is
+unlikelier still.  Faults are added while they explain more than chance
 among all candidates does; of each it is then asked what else would explain as much.  Faults that slow the same of the
 tested pairs cannot be told apart, and are all named as possible.
 """
@@ -26,6 +27,7 @@ FaultKind = Literal["node", "link", "switch", "domain"]
 KINDS: tuple[FaultKind, ...] = ("node", "link", "switch", "domain")  # The plainest first
 
 MOST_OF_PAIR = 18.0  # Log-likelihood that one pair counts for at most: that of six standard deviations
+TOO_FAST = 2.0  # Times that for a test that is faster than a fault on its path lets it be: tests fail, and never excel
 USUAL_NOISE = 0.03  # Standard deviation of a repeated test, as a share; few tests that vary less show nothing of it
 FEW_PAIRS = 20  # From which on the noise is measured and not assumed
 EVIDENCE = 12.0  # Log-likelihood that a fault must explain beyond the logarithm of the number of candidates
@@ -101,7 +103,9 @@ class Bench:
 
     def cost(self, rows: npt.NDArray[np.intp], expected: npt.NDArray[np.float64]) -> float:
         """Return the negative log-likelihood of pairs, given the logarithms that they are expected to have."""
-        return float(np.minimum(((self.gap[rows] - expected) / self.noise) ** 2 / 2, MOST_OF_PAIR).sum())
+        off = (self.gap[rows] - expected) / self.noise
+        most = np.where((off > 0) & (expected < 0), TOO_FAST * MOST_OF_PAIR, MOST_OF_PAIR)
+        return float(np.minimum(off**2 / 2, most).sum())
 
     def expected(self, faults: dict[int, float]) -> npt.NDArray[np.float64]:
         """Return what each pair is expected to have: the slowest part of its path counts."""

@@ -9,6 +9,7 @@ from ground.files import Source
 from ground.rows import BadRow, BadRows, CsvRows
 from health.pairs.group_testing import Pair
 from topology.cluster import Cluster
+from topology.node_names import NodeNames
 
 COLUMNS = ("node_a", "node_b", "busbw_gbs")
 
@@ -24,13 +25,18 @@ def read_pairs(source: Source, cluster: Cluster | None) -> list[Pair]:
     table = CsvRows(source, bad_rows)
     a, b, bandwidth = table.need(*COLUMNS, format="pairs")
 
+    spelled = None if cluster is None else NodeNames(cluster.index_of)
+
+    def node(name: str) -> str:
+        found = name if spelled is None or not name else spelled.find(name, where=source.name)
+        if found is None:
+            raise BadRow("unknown node", f"no node of the cluster is called {name!r:.60}", fix="correct the name")
+        return found
+
     def pair_of(cells: list[str]) -> Pair:
-        ends = cells[a].strip(), cells[b].strip()
+        ends = node(cells[a].strip()), node(cells[b].strip())
         if not all(ends) or ends[0] == ends[1]:
             raise BadRow("no pair", "is no pair of two nodes")
-        for name in ends:
-            if cluster is not None and name not in cluster.index_of:
-                raise BadRow("unknown node", f"no node of the cluster is called {name!r:.60}", fix="correct the name")
         try:
             value = float(cells[bandwidth])
         except ValueError:

@@ -26,19 +26,25 @@ def plan_rounds(cluster: Cluster, nodes: Sequence[int], suspects: Collection[int
     """Return rounds for nodes of which nothing is known yet.
 
     :param nodes: those that can be tested.
-    :param suspects: only these are tested, against nodes that are not suspected; empty = all.
+    :param suspects: only these are tested, against nodes that are not suspected; empty, or more than there are others
+        = all.
     """
     rounds = []
     met: set[tuple[int, int]] = set()
     for number in range(PLANNED):
-        pairs = _against(cluster, nodes, suspects, number, met) if suspects else pattern(cluster, nodes, number)
+        pairs = _asked(cluster, nodes, suspects, number, met)
         met.update(pairs)
         rounds.append([(cluster.names[a], cluster.names[b]) for a, b in pairs])
     return [pairs for pairs in rounds if pairs]
 
 
-def next_round(cluster: Cluster, nodes: Sequence[int], results: Sequence[Pair]) -> Rounds:
-    """Return the round after the results so far, or nothing where no other would say more."""
+def next_round(
+    cluster: Cluster, nodes: Sequence[int], results: Sequence[Pair], suspects: Collection[int] = ()
+) -> Rounds:
+    """Return the round after the results so far, or nothing where no other would say more.
+
+    :param suspects: these and what is in doubt are tested; empty = all.
+    """
     findings = findings_of(results, cluster)
     tested: dict[str, set[str]] = defaultdict(set)
     for pair in results:
@@ -50,7 +56,10 @@ def next_round(cluster: Cluster, nodes: Sequence[int], results: Sequence[Pair]) 
         return []
     first = list(_doubts(cluster, nodes, findings, tested))
     taken = {node for pair in first for node in pair}
-    rest = [] if number >= PLANNED else pattern(cluster, [node for node in nodes if node not in taken], number)
+    free, asked = ([node for node in those if node not in taken] for those in (nodes, suspects))
+    met = {(cluster.index(name), cluster.index(other)) for name, others in tested.items() for other in others}
+    over = number >= PLANNED or (suspects and not asked)
+    rest = [] if over else _asked(cluster, free, asked, number, met)
     pairs = [(cluster.names[a], cluster.names[b]) for a, b in (*first, *rest)]
     return [pairs] if pairs else []
 
@@ -129,6 +138,15 @@ def _matches(players: int, turn: int) -> Iterator[tuple[int, int]]:
     yield turn, players - 1
     for step in range(1, players // 2):
         yield (turn + step) % (players - 1), (turn - step) % (players - 1)
+
+
+def _asked(
+    cluster: Cluster, nodes: Sequence[int], suspects: Collection[int], number: int, met: Collection[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the pairs of a round by its number: of all nodes, or of the suspects where others are left for each."""
+    if not suspects or 2 * len(suspects) > len(nodes):
+        return pattern(cluster, nodes, number)
+    return _against(cluster, nodes, suspects, number, met)
 
 
 def _against(

@@ -390,7 +390,7 @@ def analyse(replayed: Replayed) -> Analysis:
         several = _several(replayed, by_worker, seconds, ideal)
         published, slowest = first, several if several and several.share >= max(MOST, blamed.share + GAIN) else blamed
         links = share_of_links(replayed, float(seconds.mean()), ideal)
-        if pp > 1:
+        if pp > 1 and not trace.sizes.v_schedule:  # whose last part is on the first rank
             last = _share(replayed, tuple((rank, pp - 1) for rank in range(len(by_dp))), seconds, ideal)
     traced = traced_seconds(trace)
     analysis = Analysis(

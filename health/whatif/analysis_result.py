@@ -117,7 +117,7 @@ class Analysis(TracedJob, eq=False):
     # M_W, share of the loss that the slowest 3 % of workers explain, ranked as published; may leave 0..1. None below S
     # = 1.03
     m_w: float | None
-    m_s: float | None  # M_S, the same for the last stage; None also for a job of one stage
+    m_s: float | None  # M_S, the same for the last stage; None also for a job of one stage and of a V schedule
     slowest: Share | None  # behind M_W, or workers that explain more; None where M_W is None
     last_stage: Share | None  # behind M_S; None where M_S is None
     links: LinkShare | None  # slow links; None where none is slow, or S is below 1.03

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from math import comb
 from pathlib import Path
@@ -100,6 +100,15 @@ class StepBreakdown(JsonRecord):
     """Collectives and transfers while nothing was computed; null = no device was recorded."""
     idle: float | None
     """Nothing ran on the device; null = no device was recorded."""
+
+
+def whole_step(analysis_seconds: float, breakdown: tuple[StepBreakdown, ...]) -> float | None:
+    """Return how long a whole step is, the median over the ranks whose profiles know it, where it is noticeably longer
+    than its traced operations; ``None`` = these are the step.
+    """
+    lengths = sorted(step.step for step in breakdown)
+    whole = lengths[len(lengths) // 2] if lengths else 0.0
+    return whole if whole > (1 + NOTICED) * analysis_seconds else None
 
 
 def sentence_on_arrivals(arrivals: Arrivals) -> str:
@@ -247,6 +256,21 @@ class Conversion:
     absent: tuple[int, ...] = ()
     arrivals: Arrivals | None = None
     breakdown: tuple[StepBreakdown, ...] = ()
+    v_schedule: bool = False  # whether every second chunk of a stage runs back along the pipeline
+    # rank -> seconds that it computed, less those in collectives of its worker's ranks; empty = not recorded
+    computed: Mapping[int, float] = field(default_factory=dict)
+
+    def rank_of(self, worker: tuple[int, int], layout: RankLayout) -> int | None:
+        """Return the rank that makes a worker, (dp rank, stage), slow; ``None`` = of several none is slower.
+
+        Of several it is the one that computes longest, and that the others wait for in their collectives.
+        """
+        first = layout.representative(*worker)
+        ranks = range(first, first + layout.tp * layout.dsp)
+        if len(ranks) == 1:
+            return first
+        second, longest = sorted((self.computed.get(rank, 0.0), rank) for rank in ranks)[-2:]
+        return longest[1] if second[0] > 0.0 and longest[0] >= (1 + NOTICED) * second[0] else None
 
     @property
     def recovered(self) -> dict[str, int]:
@@ -263,7 +287,7 @@ def missing_types(
     :param besides: types that are left out.
     """
     # only jobs that overlap data-parallel communication reduce gradients separately
-    left_out = {optypes.SEPARATE, optypes.WEIGHT, *besides, *(op.optype for op in ops)}
+    left_out = {optypes.SEPARATE, optypes.WEIGHT, *optypes.INSIDE, *besides, *(op.optype for op in ops)}
     if layout.pp == 1:
         left_out |= {*PIPELINE, optypes.EMBEDDING}
     if layout.tp == 1:
@@ -293,11 +317,10 @@ def heed(analysis: Analysis, statement: ConversionStatement | None) -> tuple[Ana
     if statement.arrivals is not None:
         analysis = with_arrivals(analysis, statement.arrivals)
         notes.append(f"Of collectives: {sentence_on_arrivals(statement.arrivals)}.")
-    lengths = sorted(step.step for step in statement.breakdown)
-    traced = sum(analysis.per_step.traced_seconds) / max(len(analysis.per_step.traced_seconds), 1)
-    if lengths and (outside := lengths[len(lengths) // 2] - traced) >= NOTICED * traced:
-        whole = seconds(lengths[len(lengths) // 2])
-        notes.append(f"Of a step of {whole}, {seconds(outside)} lie outside of its passes and its update, as data do.")
+    traced = analysis.traced_step_seconds
+    if (whole := whole_step(traced, statement.breakdown)) is not None:
+        outside = seconds(whole - traced)
+        notes.append(f"Of a step of {seconds(whole)}, {outside} lie outside of its passes and its update, as data do.")
     if analysis.cause in statement.untold:
         why = f"{analysis.why}; but a trace made from {statement.source} cannot tell that"
         return replace(analysis, cause="unknown", why=why), notes
@@ -334,14 +357,28 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
             start, duration = op.start - first[step], op.end - op.start
             microbatch = 0 if optype == GC else op.microbatch
             chunk_of_job = op.chunk * layout.pp + stage if optype in (FORWARD, BACKWARD) else -1
-            rows.append((dp, stage, rank, step, optype, start, duration, number, op.chunk, microbatch, chunk_of_job))
+            rows.append(
+                (
+                    dp,
+                    stage,
+                    layout.representative(dp, stage),
+                    step,
+                    optype,
+                    start,
+                    duration,
+                    number,
+                    op.chunk,
+                    microbatch,
+                    chunk_of_job,
+                )
+            )
     columns = zip(*rows, strict=True)
     table = pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema)
     out = BytesIO()
     pq.write_table(table, out, use_dictionary=["optype"])
     files: dict[str, str | bytes] = {
         "trace.parquet": out.getvalue(),
-        "meta.yaml": metadata_file(sizes),
+        "meta.yaml": metadata_file(replace(sizes, v_schedule=conversion.v_schedule)),
         "conversion.json": statement,
     }
     for name, content in files.items():

@@ -43,6 +43,7 @@ class StageOperations:
     streams: Mapping[Stream, Places]  # the six queues
     kinds: Mapping[str, Places]  # operations by their type
     directions: tuple[Direction, Direction]  # forward, backward
+    inside: tuple[Edge, ...]  # collectives inside a pass, each with that pass
 
     def of(self, optype: str) -> Places:
         """Return the operations of one type."""
@@ -94,7 +95,6 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
                 where=trace.at(place),
                 fix="check start_ts, mc and mb_id of the first step",
             )
-    first, last = (0, 0), (trace.sizes.pp - 1, trace.sizes.vpp - 1)
     forward, backward = (
         (optypes.FORWARD, optypes.FORWARD_RECV, optypes.FORWARD_SEND),
         (optypes.BACKWARD, optypes.BACKWARD_RECV, optypes.BACKWARD_SEND),
@@ -103,11 +103,24 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
         operations=trace.operations,
         streams={stream: tuple(queue) for stream, queue in streams.items()},
         directions=(
-            _direction(trace, stage, kinds, forward, first=first, last=last),
-            _direction(trace, stage, kinds, backward, first=last, last=first),
+            _direction(trace, stage, kinds, forward, step=1),
+            _direction(trace, stage, kinds, backward, step=-1),
         ),
         kinds={optype: tuple(kind) for optype, kind in kinds.items()},
+        inside=_inside(trace, compute),
     )
+
+
+def _inside(trace: Trace, compute: Sequence[int]) -> tuple[Edge, ...]:
+    """Return the collectives of context and expert parallelism, each with the pass that began last before it."""
+    found, around = [], -1
+    for place in compute:
+        optype = trace.operations[place].optype
+        if optype not in optypes.INSIDE:
+            around = place
+        elif around >= 0:
+            found.append((place, around))
+    return tuple(found)
 
 
 def _direction(
@@ -116,17 +129,15 @@ def _direction(
     kinds: Mapping[str, list[int]],
     optypes: tuple[str, str, str],
     *,
-    first: tuple[int, int],
-    last: tuple[int, int],
+    step: int,
 ) -> Direction:
-    """Return passes with their transfers, of types ``optypes``; nothing is received at ``first``, nor sent at ``last``.
-
-    Both are (stage, chunk): where the direction begins and ends.
-    """
+    """Return passes with their transfers, of types ``optypes``; ``step`` goes from a part of the model to the next."""
     computes, receives, sends = (kinds.get(optype, []) for optype in optypes)
     alone = not is_tied(trace)
-    receivers = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != first]
-    senders = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != last]
+    parts = trace.sizes.parts
+    here = {i: parts.of(stage, trace.operations[i].chunk) for i in computes}
+    receivers = [] if alone else [i for i in computes if parts.has_transfer(here[i], here[i] - step)]
+    senders = [] if alone else [i for i in computes if parts.has_transfer(here[i], here[i] + step)]
     if trace.sizes.vpp > 1 and not alone:
         receivers = _with_empty(receivers, computes, len(receives), first_left_out=True)
         senders = _with_empty(senders, computes, len(sends), first_left_out=False)
@@ -159,7 +170,9 @@ class TransferGroup(NamedTuple):
     """Operations that transfer together; a compute operation is a group of its own."""
 
     members: tuple[int, ...]  # places of the operations
-    joined: bool  # the same operation of all data-parallel ranks belongs to it too
+    joined: (
+        int  # neighbouring data-parallel ranks whose same operation belongs to it too: ALL of them, or 1 = no others
+    )
     spent: tuple[int, ...] = ()  # operations whose end no later group needs
 
 
@@ -170,6 +183,7 @@ class Graph:
     predecessors: tuple[tuple[int, ...], ...]  # operation -> operations that must end before it is launched
     groups: tuple[TransferGroup, ...]  # in topological order; each operation is in one
     last: frozenset[int]  # operations whose latest end is the end of the step
+    inside: tuple[Edge, ...]  # collectives inside a pass, each with that pass
 
 
 def build_graph(trace: Trace) -> Graph:
@@ -199,6 +213,7 @@ def build_graph(trace: Trace) -> Graph:
         predecessors=tuple(tuple(sorted(waits)) for waits in before),
         groups=tuple(group._replace(spent=tuple(done)) for group, done in zip(ordered, spent, strict=True)),
         last=frozenset(last or range(len(trace.operations))),
+        inside=tuple(edge for stage in stages for edge in stage.inside),
     )
 
 
@@ -213,6 +228,9 @@ def _pipeline_edges(stage: StageOperations) -> Iterable[Edge]:
     """Yield recv(i) -> compute(i) -> send(i); compute(i-1) -> recv(i), both of one direction."""
     for direction in stage.directions:
         yield from (*direction.received, *direction.sent)
+        # what is inside a pass is replayed behind it, and before what it sends
+        sent = dict(direction.sent)
+        yield from ((within, sent[pass_]) for within, pass_ in stage.inside if pass_ in sent)
         previous = {after: before for before, after in pairwise(direction.computes)}
         yield from ((previous[pass_], receive) for receive, pass_ in direction.received if pass_ in previous)
     forward, backward = stage.directions
@@ -228,16 +246,48 @@ def _pipeline_edges(stage: StageOperations) -> Iterable[Edge]:
 def _groups(trace: Trace, stages: Sequence[StageOperations]) -> Iterable[TransferGroup]:
     """Yield every operation in one group."""
     grouped: set[int] = set()
+    joined = {optype: _joined(trace, optype) for optype in {operation.optype for operation in trace.operations}}
     embeddings, clips = ([stage.of(optype) for stage in stages] for optype in (optypes.EMBEDDING, optypes.CLIP))
     # the first and the last stage add up the gradients of their shared embedding
     shared = zip(embeddings[0], embeddings[-1], strict=False) if len(stages) > 1 else ()
     # all stages agree on the norm of the gradients: the barrier at the end of a step
     for group in (*_transfers(trace, stages), *shared, *zip(*clips, strict=False)):
         grouped.update(group)
-        yield TransferGroup(group, trace.operations[group[0]].optype in optypes.JOINED)
+        yield TransferGroup(group, joined[trace.operations[group[0]].optype])
     for i, operation in enumerate(trace.operations):
         if i not in grouped:
-            yield TransferGroup((i,), operation.optype in optypes.JOINED)
+            yield TransferGroup((i,), joined[operation.optype])
+
+
+ALL = 0  # Data-parallel ranks that take part in a transfer: all of them
+CLOCKS = 1e-3  # Seconds by which clocks of ranks may differ that are compared
+
+
+def _joined(trace: Trace, optype: str) -> int:
+    """Return how many neighbouring data-parallel ranks take part in a transfer of a type: ALL, or 1 = it has none."""
+    if optype not in optypes.INSIDE:
+        return ALL if optype in optypes.JOINED else 1
+    sizes, ranks = trace.sizes, len(trace.dp_ranks)
+    # the ranks of one sequence are data-parallel ranks of the trace, or parts of one
+    apart = sizes.dsp > 1 and ranks == sizes.dp * sizes.dsp
+    if optype.startswith("cp-"):
+        joined = sizes.dsp if apart else 1
+    elif sizes.ep > 1:
+        joined = sizes.ep if apart else max(sizes.ep // sizes.dsp, 1)
+    else:
+        joined = _together(trace, [i for i, operation in enumerate(trace.operations) if operation.optype == optype])
+    return joined if ranks % joined == 0 else ALL
+
+
+def _together(trace: Trace, places: Sequence[int]) -> int:
+    """Return how many neighbouring ranks are in collectives together: as many as have all begun when the first ends."""
+    start, end = trace.start[places], trace.start[places] + trace.duration[places]
+    ranks = len(trace.dp_ranks)
+    for joined in (size for size in range(ranks, 1, -1) if ranks % size == 0):
+        parts = (len(places), ranks // joined, joined, len(trace.steps))
+        if (start.reshape(parts).max(axis=2) <= end.reshape(parts).min(axis=2) + CLOCKS).all():
+            return joined
+    return 1
 
 
 def _ordered(trace: Trace, groups: Sequence[TransferGroup], before: Sequence[set[int]]) -> list[TransferGroup]:
@@ -267,25 +317,25 @@ def _transfers(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[Edge
     stage, by the first stage for the chunk after it (interleaved schedules).  Gradients go the other way.  A transfer
     where the model begins or ends is empty and has no partner.
     """
-    end = trace.sizes.pp * trace.sizes.vpp
+    parts = trace.sizes.parts
 
     def part_of_model(place: int) -> tuple[int, int]:
         """Return which part, counted along the forward pass, and which microbatch."""
         operation = trace.operations[place]
-        return operation.chunk * trace.sizes.pp + operation.stage, operation.microbatch
+        return parts.of(operation.stage, operation.chunk), operation.microbatch
 
     for direction, step in ((0, 1), (1, -1)):
         awaited: dict[tuple[int, int], int] = {}
         for receive, receiver in (pair for stage in stages for pair in stage.directions[direction].received):
             here = part_of_model(receiver)
-            if not 0 <= here[0] - step < end:
+            if not parts.has_transfer(here[0], here[0] - step):
                 continue
             if here in awaited:
                 raise _unpaired(trace, receive, "is received twice for one microbatch")
             awaited[here] = receive
         for sender, send in (pair for stage in stages for pair in stage.directions[direction].sent):
             part, microbatch = part_of_model(sender)
-            if not 0 <= part + step < end:
+            if not parts.has_transfer(part, part + step):
                 continue
             receive = awaited.pop((part + step, microbatch), -1)
             if receive < 0:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
 from health.whatif.analysis_result import Analysis, Stream, Timeline, Timelines
-from health.whatif.graph import Graph, build_graph
+from health.whatif.graph import ALL, Graph, build_graph
 from health.whatif.optypes import CLIP, COMPUTE, SENDS
 from health.whatif.trace import Trace
 
@@ -55,11 +55,11 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
     early, earliest = np.zeros(len(trace.steps)), np.zeros(len(trace.steps), dtype=np.int64)
     for group in graph.groups:
         members = list(group.members)
-        if len(members) == 1 and not group.joined:
+        if len(members) == 1 and group.joined == 1:
             continue
         # a member that is missing was launched before the others, as far as is known
         start = np.where(filled[members], 0.0, trace.start[members])
-        launched = start.max(axis=(0, 1)) if group.joined else start.max(axis=0)
+        launched = _met(start.max(axis=0), group.joined)
         own = np.where(filled[members], 0.0, start + trace.duration[members] - launched).astype(np.float64)
         for member, seconds in zip(members, own, strict=True):
             if trace.operations[member].optype in SENDS:  # a small message is sent once it is buffered, received or not
@@ -68,6 +68,11 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
             earliest[too_early > early] = member
             np.maximum(early, too_early, out=early)
         traced[members] = np.maximum(own, 0.0)
+    # a pass computes nothing while a collective inside it lasts
+    for within, around in graph.inside:
+        begin = np.maximum(trace.start[within], trace.start[around])
+        end = np.minimum(trace.start[within] + trace.duration[within], trace.start[around] + trace.duration[around])
+        traced[around] = np.maximum(traced[around] - np.maximum(end - begin, 0.0), 0.0)
     # ideal is the mean or median of a type over steps, microbatches, stages and ranks together
     kinds: dict[str, list[int]] = defaultdict(list)
     for place, operation in enumerate(trace.operations):
@@ -79,6 +84,18 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
         traced[places] = np.where(there, values, usual)
         ideal[places] = usual
     return Durations(traced=traced, ideal=ideal, early=early, earliest=earliest)
+
+
+def _met(launched: Array, joined: int) -> Array:
+    """Return [..., dp, steps]: when the last of so many neighbouring data-parallel ranks is there; ALL = of all."""
+    ranks = launched.shape[-2]
+    if joined == 1:
+        return launched
+    if joined == ALL or ranks % joined:  # of a rank and another one that stands for all, both are
+        latest: Array = launched.max(axis=-2, keepdims=True)
+        return latest
+    parted = launched.reshape(*launched.shape[:-2], ranks // joined, joined, launched.shape[-1])
+    return np.broadcast_to(parted.max(axis=-2, keepdims=True), parted.shape).reshape(launched.shape)
 
 
 DurationOf = Callable[[int], Array | float]  # Operation -> its duration: a number or [..., dp, steps]
@@ -106,8 +123,8 @@ def replay(graph: Graph, durations: DurationOf) -> Iterator[Event]:
         launched = starts[0]
         for start in starts[1:]:
             launched = np.maximum(launched, start)
-        if group.joined and launched.ndim > 1:
-            launched = launched.max(axis=-2, keepdims=True)
+        if launched.ndim > 1:
+            launched = _met(launched, group.joined)
         for member, start in zip(group.members, starts, strict=True):
             end: Array = np.add(launched, durations(member))
             ends[member] = end

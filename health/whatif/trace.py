@@ -25,7 +25,7 @@ from ground.errors import TooLarge, TraceFormatError, did_you_mean
 from ground.files import STDIN, Source, opened
 from ground.formats import FileFormat
 from health.whatif.analysis_result import Operation
-from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, stream_of
+from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, Parts, stream_of
 
 LARGEST = 1_000_000  # Largest size of anything: more GPUs than any job has
 MOST_RANKS = 1 << 20
@@ -44,19 +44,27 @@ class JobSizes:
     tp: int = 1  # tensor-parallel ranks
     vpp: int = 1  # model chunks of a stage
     dsp: int = 1  # how many ranks share one sequence
+    ep: int = 1  # ranks of an expert-parallel group
     world: int = 0  # GPUs of the job
+    v_schedule: bool = False  # whether every second chunk runs back along the pipeline
     source: str = ""  # the file that says so; empty = inferred from the rows
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of the model."""
+        return Parts(self.pp, self.vpp, self.v_schedule)
 
 
 def read_metadata(source: Source) -> JobSizes:
-    """Read ``dp_size``, ``pp_size`` and, where given, ``tp_size``, ``vpp_size``, ``dsp_size``, ``world_size``.
+    """Read ``dp_size``, ``pp_size`` and, where given, ``tp_size``, ``vpp_size``, ``dsp_size``, ``ep_size``,
+    ``world_size`` and ``v_schedule``.
 
     :raises TraceFormatError: a size is missing or not a positive whole number, or the sizes contradict each other.
     """
     document = load_document(source)
     if not isinstance(document.data, dict):
         raise TraceFormatError("is not a mapping of sizes", where=source.name, fix="write lines such as `dp_size: 4`")
-    size = {key: _size(document, f"{key}_size") for key in ("dp", "pp", "tp", "vpp", "dsp")}
+    size = {key: _size(document, f"{key}_size") for key in ("dp", "pp", "tp", "vpp", "dsp", "ep")}
     product = size["dp"] * size["pp"] * size["tp"]
     world = _size(document, "world_size", default=product * size["dsp"])
     if world not in (product, product * size["dsp"]):
@@ -66,14 +74,20 @@ def read_metadata(source: Source) -> JobSizes:
             where=document.where("world_size"),
             fix="correct the size that is wrong",
         )
-    return JobSizes(**size, world=world, source=source.name)
+    turns = document.data.get("v_schedule", False)
+    if not isinstance(turns, bool):
+        problem = f"v_schedule is {str(turns)[:40]!r}, neither true nor false"
+        raise TraceFormatError(problem, where=document.where("v_schedule"), fix="write `v_schedule: true`, or nothing")
+    return JobSizes(**size, world=world, v_schedule=turns, source=source.name)
 
 
 def metadata_file(sizes: JobSizes) -> str:
     """Return the metadata file, in YAML."""
     names = ("dp", "dsp", "pp", "tp", "vpp")
     world = sizes.world or sizes.dp * sizes.dsp * sizes.pp * sizes.tp
-    return "".join(f"{name}_size: {getattr(sizes, name)}\n" for name in names) + f"world_size: {world}\n"
+    lines = [*(f"{name}_size: {getattr(sizes, name)}" for name in names), f"world_size: {world}"]
+    lines += [f"ep_size: {sizes.ep}"] if sizes.ep > 1 else []
+    return "\n".join([*lines, *(["v_schedule: true"] if sizes.v_schedule else []), ""])
 
 
 def _size(document: Document, key: str, *, default: int = 1) -> int:

@@ -24,7 +24,7 @@ from tests.e2e.harness.nodes import namespace
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import GATE, container
 from tests.e2e.harness.process import Process
-from tests.e2e.harness.programs import find_programs, from_module, module_folder
+from tests.e2e.harness.programs import find_programs, from_folder, from_module, module_folder
 from tests.e2e.harness.waiting import wait_until
 from tests.ports import free_port
 
@@ -34,13 +34,20 @@ MPI = ("github.com/kubeflow/mpi-operator", "cmd/mpi-operator", "v0.8.0", "manife
 RAY = ("github.com/ray-project/kuberay/ray-operator", "", "v1.6.0", "config/crd/bases")
 TRAINER = ("github.com/kubeflow/trainer/v2", "cmd/trainer-controller-manager", "v2.2.0", "manifests/base/crds")
 RAY_BEFORE = (*RAY[:2], "v1.5.0", RAY[3])
+KUBEFLOW = ("github.com/kubeflow/training-operator", "cmd/training-operator.v1", "v1.9.3", "manifests/base/crds")
 
 
-def template(gpus: int, *, size: int | None = None, **more: Any) -> Object:
-    """A template of pods: with GPUs behind Arnold's gate, without left to the cluster's own scheduler."""
+def template(gpus: int, *, size: int | None = None, name: str = "train", **more: Any) -> Object:
+    """A template of pods: with GPUs behind Arnold's gate, without left to the cluster's own scheduler.
+
+    :param name: of the container, where a controller knows it by one.
+    """
     ours = {"schedulerName": "arnold", "schedulingGates": [{"name": GATE}]} if gpus else {}
     notes = {} if size is None else {"arnold.dev/gang-size": str(size)}
-    return {"metadata": {"annotations": notes}, "spec": {**ours, **more, "containers": [container(gpus)]}}
+    return {
+        "metadata": {"annotations": notes},
+        "spec": {**ours, **more, "containers": [{**container(gpus), "name": name}]},
+    }
 
 
 def of(version: str, kind: str, spec: Object) -> Object:
@@ -86,6 +93,28 @@ def raycluster() -> Object:
     return of("ray.io/v1", "RayCluster", {"headGroupSpec": head, "workerGroupSpecs": workers})
 
 
+def kubeflow(kind: str, framework: str, roles: Mapping[str, tuple[int, int]]) -> Object:
+    """A job of the Training Operator.
+
+    :param framework: as its fields and its container are called.
+    :param roles: name -> pods, GPUs of each.
+    """
+    size = sum(pods for pods, gpus in roles.values() if gpus)
+    specs = {
+        role: {"replicas": pods, "template": template(gpus, size=size, name=framework)}
+        for role, (pods, gpus) in roles.items()
+    }
+    return of("kubeflow.org/v1", kind, {f"{framework.replace('tensorflow', 'tf')}ReplicaSpecs": specs})
+
+
+def vcjob() -> Object:
+    """Two tasks with GPUs, and one without."""
+    roles = {"prefill": 8, "decode": 8, "router": 0}
+    tasks = [{"name": name, "replicas": 2 if gpus else 1, "template": template(gpus)} for name, gpus in roles.items()]
+    spec = {"schedulerName": "arnold", "queue": "default", "minAvailable": 5, "plugins": {"svc": []}, "tasks": tasks}
+    return of("batch.volcano.sh/v1alpha1", "Job", spec)
+
+
 def trainjob() -> Object:
     """Two nodes of the runtime below."""
     spec = {"runtimeRef": {"name": "two-roles"}, "trainer": {"numNodes": 2}}
@@ -110,23 +139,77 @@ def runtime() -> Object:
 
 @contextmanager
 def by_flags(
-    plane: ControlPlane, module: Sequence[str], *flags: str, environment: Mapping[str, str] | None = None
+    plane: ControlPlane,
+    module: Sequence[str],
+    *flags: str,
+    environment: Mapping[str, str] | None = None,
+    own: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """Run a controller that takes flags alone, with its kinds in place."""
+    """Run a controller that takes flags alone, with its kinds in place.
+
+    :param own: folder that only its container has -> the one below the plane's folder that it looks into here.
+    """
     path, package, version, kinds = module
-    folder = module_folder(path, version)
-    peers.define(plane, folder / kinds)
+    peers.define(plane, module_folder(path, version) / kinds)
     name = f"{Path(package or path).name}-{version}"
-    program = shutil.which(name) or from_module("/".join(filter(None, (path, package))), version, print)
+    program = Path(shutil.which(name) or from_module("/".join(filter(None, (path, package))), version, print))
+    for container_folder, folder in (own or {}).items():
+        program = peers.looking_into(folder, container_folder, program, plane.folder / name)
+    with started(plane, name, program, *flags, environment=environment):
+        yield
+
+
+@contextmanager
+def started(
+    plane: ControlPlane, name: str, program: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Run a program beside the plane, as an administrator."""
     kubeconfig = str(plane.kubeconfig(name, "system:masters"))
     command = [str(program), *(flag.format(kubeconfig=kubeconfig) for flag in flags)]
     variables = {"KUBECONFIG": kubeconfig, **(environment or {})}
     log = plane.folder / f"{name}.log"
-    plane.add(Process(name, command, log=log, ready=lambda: True, environment=variables))
+    plane.add(Process(name, command, log=log, ready=lambda: True, environment=variables, folder=plane.folder))
     try:
         yield
     finally:
         plane.remove(name)
+
+
+@contextmanager
+def training_operator(plane: ControlPlane) -> Iterator[None]:
+    """Run the Training Operator; its webhooks, which change nothing, are not called."""
+    certificates = "k8s-webhook-server/serving-certs"
+    peers.serving_certificate(plane, "operator", plane.folder / certificates)
+    name = {"name": "validator.training-operator.kubeflow.org"}
+    webhooks = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    plane.admin.apply({**webhooks, "metadata": name})
+    secret = {"name": "training-operator-webhook-cert", "namespace": SPACE}
+    plane.admin.apply({"apiVersion": "v1", "kind": "Secret", "metadata": secret})
+    flags = ("--metrics-bind-address=0", "--health-probe-bind-address=0", f"--webhook-server-port={free_port()}")
+    with by_flags(
+        plane,
+        KUBEFLOW,
+        *flags,
+        "--enable-scheme=pytorchjob",
+        "--enable-scheme=tfjob",
+        environment={"TMPDIR": str(plane.folder), "MY_POD_NAMESPACE": SPACE},
+        own={f"/tmp/{certificates}": certificates},
+    ):
+        yield
+
+
+ENQUEUE = 'actions: "enqueue"\ntiers: [{plugins: [{name: gang}]}]\n'
+
+
+@contextmanager
+def volcano(plane: ControlPlane) -> Iterator[None]:
+    """Run Volcano's controllers, and its scheduler, which lets them make pods and binds none."""
+    program = from_folder(peers.MODULES / "volcano", f"{peers.VOLCANO[0]}/cmd/controller-manager", print)
+    name, (module, version) = "volcano-controllers", peers.VOLCANO
+    peers.define(plane, module_folder(module, version) / "config/crd/jobflow/bases")
+    flags = ("--kubeconfig={kubeconfig}", "--leader-elect=false")
+    with peers.volcano(plane, ENQUEUE, print), started(plane, f"{name}-{version}", program, *flags):
+        yield
 
 
 @contextmanager
@@ -159,6 +242,7 @@ def trainer(plane: ControlPlane) -> Iterator[None]:
 
 
 MPI_FLAGS = ("--kubeConfig={kubeconfig}", "--namespace=team", "--lock-namespace=team")
+INDEXED = "--feature-gates=RayMultiHostIndexing=true"
 RAY_FLAGS = ("--enable-leader-election=false", "--metrics-addr=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0")
 Runs = Callable[[ControlPlane], Any]
 CASES: Mapping[str, tuple[str, Runs, Object, int]] = {
@@ -174,6 +258,25 @@ CASES: Mapping[str, tuple[str, Runs, Object, int]] = {
     "trainjob": ("Trainer v2.2.0 and JobSet v0.12.0", trainer, trainjob(), 3),
     "kuberay-1.6": ("KubeRay v1.6.0", lambda on: by_flags(on, RAY, *RAY_FLAGS), raycluster(), 7),
     "kuberay-1.5": ("KubeRay v1.5.0", lambda on: by_flags(on, RAY_BEFORE, *RAY_FLAGS), raycluster(), 7),
+    "kuberay-1.5-indexed": (
+        f"KubeRay v1.5.0 with {INDEXED}",
+        lambda on: by_flags(on, RAY_BEFORE, *RAY_FLAGS, INDEXED),
+        raycluster(),
+        7,
+    ),
+    "pytorchjob": (
+        "Training Operator v1.9.3",
+        training_operator,
+        kubeflow("PyTorchJob", "pytorch", {"Master": (1, 8), "Worker": (2, 8)}),
+        3,
+    ),
+    "tfjob": (
+        "Training Operator v1.9.3",
+        training_operator,
+        kubeflow("TFJob", "tensorflow", {"PS": (1, 0), "Worker": (2, 8), "Evaluator": (1, 8), "Chief": (1, 8)}),
+        5,
+    ),
+    "volcano": ("Volcano v1.14.1", volcano, vcjob(), 5),
 }
 """Name -> who makes it, what runs that, the object, its pods."""
 
@@ -191,8 +294,10 @@ def pods_made(plane: ControlPlane, thing: Object, count: int) -> list[Object]:
         made += [{"kind": kind, **it} for it in plane.admin.all(resource, SPACE)]
     if thing["kind"] in ("JobSet", "RayCluster"):
         made.append(plane.admin.request("GET", f"{home_of(thing)}/llm"))
-    if thing["kind"] == "TrainJob":
-        made += [{"kind": "JobSet", **it} for it in plane.admin.all("jobsets", SPACE)]
+    between = {"TrainJob": ("jobsets", "JobSet"), "Job": ("podgroups", "PodGroup")}
+    if thing["kind"] in between:
+        resource, kind = between[thing["kind"]]
+        made += [{"kind": kind, **it} for it in plane.admin.all(resource, SPACE)]
     return made
 
 

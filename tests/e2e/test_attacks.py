@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.harness.arnold import Arnold, running
 from tests.e2e.harness.certificates import LOOPBACK
-from tests.e2e.harness.client import ApiError, Client, Object, path
+from tests.e2e.harness.client import ApiError, Client, Object, client_context, path
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
@@ -247,7 +247,7 @@ def test_plans_go_with_their_namespace(arnold_plane: ControlPlane, cluster: Clus
 @contextmanager
 def connections(arnold: Arnold, number: int, request: bytes) -> Iterator[list[ssl.SSLSocket]]:
     """Connections without a certificate that each send something and are left alone."""
-    context = ssl.create_default_context(cafile=str(arnold.plane.certificates.authority))
+    context = client_context(arnold.plane.certificates.authority)
     with ExitStack() as stack:
         held = []
         for _ in range(number):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
+import struct
+import warnings
+from pathlib import Path
+from select import select
 
 import pytest
 
-from tests.e2e.harness.client import ApiError, Client
+from tests.e2e.harness.certificates import LOOPBACK, Certificates
+from tests.e2e.harness.client import ApiError, Client, client_context
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import bound, container, pod
@@ -134,6 +141,23 @@ def test_a_service_account_has_its_own_rights(plane: ControlPlane, namespace: st
     wait_until(lambda: _allowed(reader, "pods", namespace), "the role to be known")
     assert not _allowed(reader, "pods")
     assert not _allowed(reader, "nodes")
+
+
+def test_a_connection_that_is_reset_before_the_handshake_is_closed(tmp_path: Path) -> None:
+    """As those to an API server that is killed: the garbage collector finds nothing open."""
+    context = client_context(Certificates(tmp_path / "certificates").authority)
+    with socket.create_server((LOOPBACK, 0)) as server, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        plain = socket.create_connection(server.getsockname())
+        address = plain.getsockname()
+        accepted, _ = server.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close at once: by a reset
+        accepted.close()
+        select([plain], [], [])
+        with pytest.raises(ConnectionResetError):
+            context.wrap_socket(plain, server_hostname=LOOPBACK)
+        gc.collect()
+    assert not [one for one in told if str(address) in str(one.message)]
 
 
 def _allowed(reader: Client, resource: str, namespace: str | None = None) -> bool:

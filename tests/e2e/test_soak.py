@@ -5,11 +5,9 @@ Six kills in the ordinary run, one of each program; the environment variable ARN
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from math import ceil
@@ -80,9 +78,6 @@ def test_every_program_killed_at_random_moments(
     )
     lines.append(f"a replica holds {max(map(max, memory))} MB at most")
     say("\n".join(lines))
-    # of the test's own connections a few are left to the collector when a server is killed: three in 200 kills
-    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-        gc.collect()
 
 
 def _victims(chance: random.Random) -> Iterator[str]:

@@ -30,6 +30,7 @@ from health.whatif import optypes
 from health.whatif.analysis_result import Cause
 from health.whatif.conversion import (
     DISABLES,
+    NOTICED,
     Arrivals,
     Conversion,
     ConversionSettings,
@@ -42,6 +43,7 @@ from health.whatif.conversion import (
 from health.whatif.converters.degrees import check_layout, degrees_of_profiles
 from health.whatif.converters.names import OTHER
 from health.whatif.converters.profile import CoveredTime, RankOps, read_profile
+from health.whatif.optypes import Parts
 from health.whatif.trace import JobSizes, RankLayout
 
 TRIFLE = 20e-6  # Seconds; ranks that come closer together come together
@@ -63,13 +65,13 @@ class ArrivalOrder:
     def __init__(self) -> None:
         self._inside: dict[Key, list[_Inside]] = defaultdict(list)
         self._counts: dict[tuple[int, str, str], set[int]] = defaultdict(set)
-        self._lengths: dict[int, list[float]] = defaultdict(list)
+        self._lengths: list[float] = []  # of a step, by rank
 
-    def add(self, rank: RankOps) -> None:
-        """Add the collectives of one rank."""
+    def add(self, rank: RankOps, length: float) -> None:
+        """Add the collectives of one rank, whose steps have this mean length."""
         profile = rank.profile
+        self._lengths.append(length)
         for step, begin, end in rank.steps:
-            self._lengths[step].append(end - begin)
             numbers: dict[tuple[str, str], int] = defaultdict(int)
             for group, collective, start, stop in sorted(_collectives(rank, begin, end), key=itemgetter(2)):
                 number = numbers[group, collective]
@@ -104,7 +106,7 @@ class ArrivalOrder:
                     waits[latest.rank][wait.rank].append(wait)
         if not compared:
             return None
-        length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
+        length = float(np.mean(self._lengths))
         latecomers = [
             Latecomer(rank, last[rank], seconds, min(seconds / length, 1.0) if length else 0.0)
             for rank in last
@@ -183,6 +185,16 @@ def with_passes_of(breakdown: Iterable[StepBreakdown], ops: Sequence[Op]) -> Ite
 NAMED = 8  # Most ranks or steps that a sentence names
 
 
+class RankFile(NamedTuple):
+    """What stands for a worker: the file of one of its ranks."""
+
+    rank: int
+    computed: float  # seconds, as in Conversion
+    ops: list[Op]
+    breakdown: StepBreakdown
+    host_timed: Counter[str]
+
+
 class RankFiles:
     """What the files of a job hold, read one after the other.
 
@@ -196,7 +208,9 @@ class RankFiles:
         self.arrivals = ArrivalOrder()
         self.breakdown: list[StepBreakdown] = []
         self.absent: list[int] = []  # workers of which no file is there, by their rank
-        self.turning, self.on_cpu = False, True
+        self.v_schedule, self.on_cpu = False, True
+        self.computed: dict[int, float] = {}  # by rank, as in Conversion
+        self._of_worker: dict[tuple[int, int], RankFile] = {}
         self._ranks: dict[int, str] = {}
         self._assumed: Counter[str] = Counter()
         self._skipped = self._repaired = 0
@@ -233,27 +247,37 @@ class RankFiles:
                     where=profile.name,
                     fix="give the sizes of this job; ranks are numbered in Megatron's order, tp, cp, dp, pp",
                 )
-            self.turning |= place != stage
+            self.v_schedule |= place != stage
         self._origin = profile.epoch_ns if self._origin is None else self._origin
         plain = layout.pp * layout.tp * layout.dsp == 1
         shift = (profile.epoch_ns - self._origin) * 1e-9
         rank = RankOps(profile, plain=plain, staged=layout.pp > 1, shift=shift)
         ops = list(rank.ops())
-        self.arrivals.add(rank)
-        if not layout.is_representative(profile.rank):
-            self._skipped += 1
-            return
-        self.breakdown.append(breakdown_of(rank))
-        self.ops += ops
-        self.host_timed += rank.host_timed
+        breakdown = breakdown_of(rank)
+        self.arrivals.add(rank, breakdown.step)
+        self.computed[profile.rank] = rank.seconds_computed
         self.on_cpu &= profile.on_cpu and not len(profile.launch)
         self._repaired += profile.repaired
         self._assumed.update(rank.notes)
+        taken = RankFile(profile.rank, rank.seconds_computed, ops, breakdown, rank.host_timed)
+        standing = self._of_worker.get(worker := layout.worker(profile.rank))
+        self._skipped += standing is not None
+        # of several the one that computes clearly longest stands for its worker, and else the first of all
+        if (
+            standing is None
+            or taken.computed >= (1 + NOTICED) * standing.computed
+            or (taken.rank < standing.rank and standing.computed < (1 + NOTICED) * taken.computed)
+        ):
+            self._of_worker[worker] = taken
 
     def check(self) -> None:
         """Make sure that enough workers have files: without a pipeline any one, with one all stages of some rank."""
         layout = self.layout
-        self.absent = [rank for rank in layout.representatives() if rank not in self._ranks]
+        for file in self._of_worker.values():
+            self.ops += file.ops
+            self.breakdown.append(file.breakdown)
+            self.host_timed += file.host_timed
+        self.absent = [rank for rank in layout.representatives() if layout.worker(rank) not in self._of_worker]
         if not self.absent:
             return
         partial = {layout.worker(rank)[0] for rank in self.absent}
@@ -305,11 +329,35 @@ def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     return whole, [note]
 
 
+def with_barriers(ops: Sequence[Op]) -> list[Op]:
+    """Return operations of a job on CPUs: the last all-reduce of a step is its barrier if all ranks leave it together,
+    and else one more of gradients, as calls there do not say which group they are of.
+    """
+    ends: dict[int, list[float]] = defaultdict(list)
+    for op in ops:
+        if op.optype == optypes.CLIP:
+            ends[op.step].append(op.end)
+    apart = median(max(of_step) - min(of_step) for of_step in ends.values()) if ends else 0.0
+    if apart <= TOGETHER:
+        return list(ops)
+    last = {(op.rank, op.step): op.end for op in ops if op.optype == optypes.CLIP}
+    return [
+        replace(op, end=max(op.end, last.get((op.rank, op.step), op.end)))
+        if op.optype == optypes.REDUCE_SCATTER
+        else op
+        for op in ops
+        if op.optype != optypes.CLIP
+    ]
+
+
+TOGETHER = 5e-3  # Seconds between the ends of a barrier of processes that share processors
+
+
 class Transfers:
     """The transfers of all ranks and steps, by the passes they serve."""
 
-    def __init__(self, ops: Sequence[Op], layout: RankLayout) -> None:
-        self._layout = layout
+    def __init__(self, ops: Sequence[Op], layout: RankLayout, parts: Parts) -> None:
+        self._layout, self._parts = layout, parts
         self._passes: dict[tuple[int, int], list[Op]] = defaultdict(list)
         self._known: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
         self._rest = []
@@ -321,16 +369,12 @@ class Transfers:
             else:
                 self._rest.append(op)
 
-    def complete(self, *, turning: bool, host_timed: bool) -> tuple[list[Op], list[Missing]]:
+    def complete(self, *, host_timed: bool) -> tuple[list[Op], list[Missing]]:
         """Return all operations, with transfers that the analysis can pair, and what of them is missing.
 
-        :param turning: the stages of a rank are not those of an interleaved schedule: its transfers are left out.
         :param host_timed: times are those of the host, so that a pass still holds the wait for what it receives.
         """
         passes = [op for passes_of_step in self._passes.values() for op in passes_of_step]
-        if turning:
-            reason = "the model turns round at the last rank, and the replay knows interleaved schedules only"
-            return [*self._rest, *passes], [Missing(", ".join(optypes.PIPELINE), reason, DISABLES[optypes.PIPELINE[0]])]
         # each pass that needs a transfer has one, or with virtual stages each but one pass at all
         whole = True
         for key, of_key in self._passes.items():
@@ -364,7 +408,7 @@ class Transfers:
         by_step: dict[int, dict[PassKey, Op]] = defaultdict(dict)
         for op in passes:
             by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
-        steps = [_laid_out(passes_of_step) for passes_of_step in by_step.values()]
+        steps = [_laid_out(passes_of_step, self._parts) for passes_of_step in by_step.values()]
         laid_out = [transfer for made in steps for transfer in made]
         if not all(steps):
             reason = "not all of them are recorded, and the passes of the stages do not match"
@@ -375,12 +419,16 @@ class Transfers:
 
     def _part(self, op: Op) -> int:
         """Return the place of a pass along the model."""
-        return max(op.chunk, 0) * self._layout.pp + self._layout.worker(op.rank)[1]
+        return self._parts.of(self._layout.worker(op.rank)[1], max(op.chunk, 0))
 
     def _served(self, key: tuple[int, int], optype: str) -> list[Op]:
         """Return the passes with such a transfer: at the ends of the model there is one to send or receive less."""
-        end = 0 if optype in (optypes.FORWARD_RECV, optypes.BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
-        return [op for op in self._passes[key] if optype in _OF_PASS[op.optype] and self._part(op) != end]
+        step = -1 if optype in (optypes.FORWARD_RECV, optypes.BACKWARD_SEND) else 1
+        return [
+            op
+            for op in self._passes[key]
+            if optype in _OF_PASS[op.optype] and self._parts.has_transfer(part := self._part(op), part + step)
+        ]
 
     def _ordered(self, key: tuple[int, int], optype: str) -> list[Op]:
         """Return the transfers of one type in the order of the passes they serve."""
@@ -391,17 +439,16 @@ class Transfers:
         return transfers
 
 
-def _laid_out(passes: Mapping[PassKey, Op]) -> list[Op]:
+def _laid_out(passes: Mapping[PassKey, Op], parts: Parts) -> list[Op]:
     """Return transfers between the passes of one step, empty if one has no counterpart."""
     before: dict[int, float] = {}
     for rank in {op.rank for op in passes.values()}:
         queue = sorted((op for op in passes.values() if op.rank == rank), key=lambda op: op.start)
         before |= {id(after): op.end for op, after in pairwise(queue)}
-    end = max(part for _, part, _, _ in passes)
     made: list[Op] = []
     for (optype, part, dp, microbatch), sender in passes.items():
         after = part + 1 if optype == optypes.FORWARD else part - 1
-        if not 0 <= after <= end:
+        if not parts.has_transfer(part, after):
             continue
         receiver = passes.get((optype, after, dp, microbatch))
         if receiver is None:
@@ -452,13 +499,15 @@ class Kineto:
             settings.progress(path)
             read.take(path)
         read.check()
-        ops, notes = with_whole_backwards(read.ops)
+        ops, notes = with_whole_backwards(with_barriers(read.ops) if read.on_cpu else read.ops)
         for change in (_one_pause_a_step, lambda ops: _whole_steps(_numbered(ops, layout))):
             ops, remarks = change(ops)
             notes += remarks
         if not ops:
             fix = "profile the same steps of one run on all ranks"
             raise TraceFormatError(": ".join(("no step is whole on every rank", *remarks)), where=paths[0], fix=fix)
+        ops, remarks = _alike_inside(ops, layout)
+        notes += remarks
         where = paths[0]
         layout = read.layout
         besides = _OPTIONAL if layout.pp == 1 else ()
@@ -486,7 +535,8 @@ class Kineto:
                 if any(op.optype == optype and op.chunk < 0 for op in ops)
             ]
         if layout.pp > 1:
-            ops, of_transfers = Transfers(ops, layout).complete(turning=read.turning, host_timed=read.on_cpu)
+            parts = Parts(layout.pp, layout.vpp, read.v_schedule)
+            ops, of_transfers = Transfers(ops, layout, parts).complete(host_timed=read.on_cpu)
             missing = [entry for entry in missing if entry.optype not in optypes.PIPELINE] + of_transfers
         else:
             # without a pipeline the reduction of gradients overlaps with the backward pass, and costs no more than what
@@ -520,6 +570,8 @@ class Kineto:
             (*notes, *about_clocks),
             untold,
             absent=tuple(read.absent),
+            v_schedule=read.v_schedule,
+            computed=read.computed,
             arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
             # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
             breakdown=tuple(
@@ -547,6 +599,40 @@ def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
             same = (chunk, microbatch) == (op.chunk, op.microbatch)
             made.append(op if same else replace(op, chunk=chunk, microbatch=microbatch))
     return made
+
+
+def _alike_inside(ops: Sequence[Op], layout: RankLayout) -> tuple[list[Op], list[str]]:
+    """Return operations without the collectives inside passes that not all ranks of a stage have as many of; the passes
+    are shorter by them, as by other waits.
+    """
+    counts: dict[tuple[int, int, str], Counter[int]] = defaultdict(Counter)
+    ranks: dict[int, set[int]] = defaultdict(set)
+    for op in ops:
+        stage = layout.worker(op.rank)[1]
+        ranks[stage].add(op.rank)
+        if op.optype in optypes.INSIDE:
+            counts[op.step, stage, op.optype][op.rank] += 1
+    odd = {
+        optype
+        for (_, stage, optype), count in counts.items()
+        if len({*count.values()}) > 1 or count.keys() != ranks[stage]
+    }
+    if not odd:
+        return list(ops), []
+    spans: dict[tuple[int, int], list[Op]] = defaultdict(list)
+    for op in ops:
+        if op.optype in odd:
+            spans[op.rank, op.step].append(op)
+
+    def shortened(op: Op) -> Op:
+        if op.optype not in (optypes.FORWARD, optypes.BACKWARD):
+            return op
+        waits = (min(op.end, wait.end) - max(op.start, wait.start) for wait in spans[op.rank, op.step])
+        return replace(op, start=min(op.start + sum(max(wait, 0.0) for wait in waits), op.end))
+
+    return [shortened(op) for op in ops if op.optype not in odd], [
+        f"not all ranks have as many of {', '.join(sorted(odd))}: passes are without them"
+    ]
 
 
 def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:

@@ -90,6 +90,7 @@ _WHOLE_MODEL: dict[str, tuple[int, str]] = {
 # Descriptions that Megatron-LM (``group_desc``), device meshes and loops of people's own (``dp0``) give their process
 # groups, first match wins
 FAMILIES: tuple[tuple[re.Pattern[str], Family | str], ...] = (
+    (re.compile(r"EXPERT_(TENSOR_AND_)?MODEL_PARALLEL_GROUP|(mesh_)?(ep|expert_parallel)(?![a-z])"), "ep"),
     (re.compile(r"EMBEDDING_GROUP\Z"), "embedding"),
     (re.compile(r"POSITION_EMBEDDING_GROUP"), "other"),
     (re.compile(r"(INTRA_PARTIAL_)?DATA_PARALLEL_GROUP|(mesh_)?(dp|ddp|fsdp|hsdp|data_parallel)(?![a-z])"), "dp"),

@@ -399,8 +399,8 @@ def _outermost(ranges: Sequence[Range]) -> list[Range]:
 
 Span = tuple[float, float]
 
-# Families whose kernels, and copies, are no part of a compute operation; those of tensor and sequence parallelism are
-_OUTSIDE = frozenset({"copy", "dp", "pp", "embedding", "tail", "unknown", "other"})
+# Families whose kernels, and copies, are no part of a compute operation; those of tensor parallelism are
+_OUTSIDE = frozenset({"copy", "dp", "pp", "cp", "ep", "embedding", "tail", "unknown", "other"})
 # What an all-reduce between the last backward pass and the update is, by its family
 _REDUCED = {"embedding": optypes.EMBEDDING, "pp": optypes.EMBEDDING, "tp": optypes.LAYERNORM, "tail": CLIP}
 # These happen once a step, however many ranges they are made of
@@ -422,7 +422,16 @@ class RankOps:
         if not staged:
             self.steps, why = steps_of(profile)
             self.notes += [why] if why else []
-        self._family = ["dp" if plain and kind.collective else kind.family for kind in profile.kinds]
+        self._family = [
+            "dp" if plain and kind.collective and kind.family != "ep" else kind.family for kind in profile.kinds
+        ]
+        # which collective inside a pass a kernel of each kind is; empty = none
+        inside = (
+            f"{family}-{'send-recv' if kind.collective == names.OTHER else kind.collective}"
+            for family, kind in zip(self._family, profile.kinds, strict=True)
+        )
+        self._inside = [optype if optype in optypes.INSIDE else "" for optype in inside]
+        self._within = np.array([optype != "" for optype in self._inside])[profile.kind]
         computes = np.array([family not in _OUTSIDE for family in self._family])
         self._computes = computes[profile.kind]
         self.communicates = np.array([kind.collective != "" for kind in profile.kinds])[profile.kind]
@@ -433,6 +442,8 @@ class RankOps:
         self._main = self._computes & (profile.stream == (int(streams[np.argmax(seconds)]) if len(streams) else 0))
         either = self._computes | self.communicates
         self._busy = CoveredTime.of(profile.start[either], profile.end[either])
+        passes = self._computes | self._within
+        self._passing = CoveredTime.of(profile.start[passes], profile.end[passes])
         self._calls = np.array([call.start for call in profile.calls])
 
     def ops(self) -> Iterator[Op]:
@@ -484,8 +495,30 @@ class RankOps:
                     spans_of[number + of_next, optype].append(span)
             for (of_step, optype), spans in spans_of.items():
                 yield self._op(of_step, optype, _hull(spans))
+            for range_ in computing:
+                yield from self._inside_of(range_, number)
             if self.profile.on_cpu and not len(self.profile.launch):
                 yield from self._from_calls(inside, (start, end), number)
+
+    @property
+    def seconds_computed(self) -> float:
+        """Seconds in kernels that compute, less those in collectives of tensor and context parallelism, in which the
+        other ranks of its worker wait for the slowest.
+        """
+        profile = self.profile
+        own = np.array([family in ("tp", "cp") for family in self._family])[profile.kind] & self.communicates
+        lengths = profile.end - profile.start
+        return float(lengths[~self.communicates].sum() - lengths[own].sum())
+
+    def _inside_of(self, range_: Range, number: int) -> Iterator[Op]:
+        """Yield the collectives of context and expert parallelism that a pass launched: of each the time in which
+        nothing was computed beside it, at its end.
+        """
+        kernels = self.kernels_launched(range_.start, range_.end)
+        for kernel in kernels[self._within[kernels]]:
+            start, end = float(self.profile.start[kernel]), float(self.profile.end[kernel])
+            start += float(self.computing.within(start, end))
+            yield self._op(number, self._inside[self.profile.kind[kernel]], (min(start, end), end))
 
     def _began(self, range_: Range) -> bool:
         """Return whether anything began in a range: on a CPU a schedule names reductions of each chunk, of which a job
@@ -542,7 +575,7 @@ class RankOps:
         if len(chosen):
             start, end = float(self.profile.start[chosen].min()), float(self.profile.end[chosen].max())
             if compute:
-                start += float(self._busy.within(start, end) - self.computing.within(start, end))
+                start += float(self._busy.within(start, end) - self._passing.within(start, end))
             return start, end
         if len(self.profile.launch) and not compute:
             return None
@@ -555,19 +588,23 @@ class RankOps:
         return range_.start, max([range_.end, *(call.end for call in self.profile.calls[first:stop])])
 
     def _from_calls(self, ranges: list[Range], stretch: Span, number: int) -> Iterator[Op]:
-        """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass."""
+        """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass; the
+        last of several as the barrier of the step, if it is one.
+        """
         last = max((range_.end for range_ in ranges if BACKWARD in range_.meaning.optypes), default=stretch[1])
         updated = min(
             (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=stretch[1]
         )
         first, stop = np.searchsorted(self._calls, stretch)
-        ends = [
-            call.end
+        calls = [
+            (max(call.start, last), call.end)
             for call in self.profile.calls[first:stop]
             if call.call.collective in ("all-reduce", "reduce-scatter") and last < call.end <= updated
         ]
-        if ends and not any(REDUCE_SCATTER in range_.meaning.optypes for range_ in ranges):
-            yield self._op(number, REDUCE_SCATTER, (last, max(ends)))
+        if calls and not any(REDUCE_SCATTER in range_.meaning.optypes for range_ in ranges):
+            if self._staged and len(calls) > 1:
+                yield self._op(number, CLIP, calls.pop())
+            yield self._op(number, REDUCE_SCATTER, _hull(calls))
 
     def _op(self, step: int, optype: str, span: Span, microbatch: int = -1, chunk: int = -1) -> Op:
         start, end = span

@@ -142,6 +142,16 @@ def test_pairs_are_tested_by_jobs(arnold: Arnold, tmp_path: Path) -> None:
     assert len({job["metadata"]["name"] for job in jobs}) == 16
 
 
+def test_nodes_of_pairs_are_found_in_other_spellings(arnold: Arnold, tmp_path: Path) -> None:
+    """In capitals and with a domain, as hosts call themselves, in the results and among suspects."""
+    (tmp_path / "cluster.csv").write_text(csv(2, 4))
+    (tmp_path / "pairs.csv").write_text("node_a,node_b,busbw_gbs\nN0000,n0001.lan,30\nn0002,n0003,390\n")
+    ran = arnold("health", "pairs", "read", tmp_path / "pairs.csv", "--cluster", tmp_path / "cluster.csv", "--json")
+    assert {place["node"] for place in ran.json["suspects"]} == {"n0000", "n0001"}
+    plan = arnold("health", "pairs", "plan", "--suspects", "N0000", "--cluster", tmp_path / "cluster.csv", "--json")
+    assert {pairs[0][0] for pairs in plan.json["rounds"]} == {"n0000"}
+
+
 def test_bad_pairs(arnold: Arnold, tmp_path: Path) -> None:
     """A node that the cluster does not have, and a bandwidth that is none, are errors at their line."""
     (tmp_path / "cluster.csv").write_text(csv(2, 2))

@@ -21,7 +21,7 @@ import urllib3
 import yaml
 
 from tests.e2e.harness.certificates import LOOPBACK, KeyPair
-from tests.e2e.harness.client import Object
+from tests.e2e.harness.client import Object, client_context
 from tests.e2e.harness.forwarder import Forwarder
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process
@@ -172,11 +172,8 @@ class Arnold:
         :param caller: whose certificate to show; ``None`` = none.
         :raises urllib3.exceptions.HTTPError: the replica hangs up.
         """
-        with urllib3.PoolManager(
-            ca_certs=str(self.plane.certificates.authority),
-            cert_file=str(caller.certificate) if caller else None,
-            key_file=str(caller.key) if caller else None,
-        ) as pool:
+        context = client_context(self.plane.certificates.authority, caller)
+        with urllib3.PoolManager(ssl_context=context) as pool:
             answer = pool.request(
                 method,
                 f"https://{LOOPBACK}:{self.ports[replica]}/{path}",

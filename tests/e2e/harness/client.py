@@ -5,6 +5,7 @@ The product has its own client; what checks the product does not share it.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
@@ -62,6 +63,26 @@ _PATIENT = urllib3.Retry(
 """An API server that starts again, or asks for patience, is asked again."""
 
 
+class ClosingSocket(ssl.SSLSocket):
+    """A TLS socket that closes itself when nobody has it any more.
+
+    CPython leaves one open whose other end, such as a program that is killed, reset it before the handshake
+    (python/cpython issue 113280).
+    """
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def client_context(authority: Path, pair: KeyPair | None = None) -> ssl.SSLContext:
+    """TLS to servers of an authority, with a client certificate or without."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.sslsocket_class = ClosingSocket
+    if pair is not None:
+        context.load_cert_chain(str(pair.certificate), str(pair.key))
+    return context
+
+
 class ApiError(Exception):
     """The API server refused."""
 
@@ -87,9 +108,7 @@ class Client:
         self._pool = urllib3.PoolManager(
             maxsize=2 * threads,
             headers=self._headers,
-            ca_certs=str(authority),
-            cert_file=str(pair.certificate) if pair else None,
-            key_file=str(pair.key) if pair else None,
+            ssl_context=client_context(authority, pair),
             timeout=urllib3.Timeout(connect=5.0, read=60.0),
         )
         self._threads = ThreadPoolExecutor(threads)

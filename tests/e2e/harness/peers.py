@@ -16,7 +16,7 @@ import urllib3
 import yaml
 
 from tests.e2e.harness.certificates import LOOPBACK
-from tests.e2e.harness.client import Object, home_of
+from tests.e2e.harness.client import Object, client_context, home_of
 from tests.e2e.harness.nodes import GPU
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process
@@ -104,11 +104,7 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
         pytest.skip(f"{peer.name} cannot be had: {reason}")
     certificates = serving_certificate(plane, peer.name, plane.folder / f"{peer.name}-certificates")
     if peer.container:
-        own, code = f"{certificates.name}{'/' * len(peer.container)}"[: len(peer.container)], program.read_bytes()
-        assert code.count(peer.container.encode()) == 1
-        program = plane.folder / peer.name
-        program.write_bytes(code.replace(peer.container.encode(), own.encode()))
-        program.chmod(0o755)
+        program = looking_into(certificates.name, peer.container, program, plane.folder / peer.name)
     define(plane, folder / peer.kinds)
     webhook_port, health_port = free_port(), free_port()
     settings = _configuration(
@@ -136,6 +132,18 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
         for configuration in webhooks:
             plane.admin.request("DELETE", f"{home_of(configuration)}/{configuration['metadata']['name']}")
         plane.remove(peer.name)
+
+
+def looking_into(own: str, container: str, program: Path, copy: Path) -> Path:
+    """The copy of a program that looks into a folder of ours instead of one that only its container has.
+
+    :param own: below the folder where it runs; no longer than the name of the container's.
+    """
+    code = program.read_bytes()
+    assert code.count(container.encode()) == 1
+    copy.write_bytes(code.replace(container.encode(), own.ljust(len(container), "/").encode()))
+    copy.chmod(0o755)
+    return copy
 
 
 VOLCANO = ("volcano.sh/volcano", "v1.14.1")
@@ -243,7 +251,7 @@ def _on_loopback(configuration: Object, peer: Peer, plane: ControlPlane, port: i
 
 def _answers(url: str, authority: Path) -> bool:
     """Whether a webhook is served: a controller calls itself ready before it listens and has registered them all."""
-    with urllib3.PoolManager(ca_certs=str(authority)) as pool:
+    with urllib3.PoolManager(ssl_context=client_context(authority)) as pool:
         try:
             return pool.request("POST", url, body=b"{}", retries=False).status != HTTPStatus.NOT_FOUND
         except urllib3.exceptions.HTTPError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.error import HTTPError
 
+from tests.e2e.harness.client import ClosingSocket
 from tests.e2e.harness.waiting import WaitedTooLong, wait_until
 
 
@@ -131,6 +132,7 @@ class Healthy:
     def __call__(self) -> bool:
         """Ask."""
         anybody = ssl.create_default_context()
+        anybody.sslsocket_class = ClosingSocket
         anybody.check_hostname = False
         anybody.verify_mode = ssl.CERT_NONE
         try:

@@ -138,7 +138,8 @@ def from_folder(module: Path, package: str, say: Say, *, pins: str = "go", link:
         command = [go, "build", *flags, "-o", str(folder / "program"), package]
         _run(command, say, what=module.name, cwd=module)
 
-    return _cached(f"{module.name}-{key}", build) / "program"
+    name = "-".join(filter(None, (module.name, Path(package).name, key)))
+    return _cached(name, build) / "program"
 
 
 def module_folder(module: str, version: str) -> Path:

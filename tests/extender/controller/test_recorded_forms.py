@@ -1,4 +1,4 @@
-"""Gangs of two roles as real controllers make them, from recordings; of Volcano, Grove and Kubeflow v1 as sources say.
+"""Gangs of two roles as real controllers make them, from recordings; of Grove as its source says.
 
 ``python -m tests.e2e.record_forms`` records.
 """
@@ -13,7 +13,7 @@ import pytest
 from extender.objects import decode_owner
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
-from tests.extender.things import SPACE, Json, key, minipods, pod_json, uid
+from tests.extender.things import Json, key, minipods, pod_json
 from tests.facts import says
 
 FORMS = Path(__file__).parents[1] / "forms"
@@ -25,49 +25,17 @@ def recorded(name: str) -> list[Json]:
     return objects
 
 
-VOLCANO_GROUP = "llm-5f2c1c6e-5d0f-4a41-9a3c-1f1d2a8b7c60"
-
-
-def volcano() -> list[Json]:
-    """Two tasks of a Volcano Job and one without GPUs, as its controller (1.14.1, ``createJobPod``) makes them.
-
-    The PodGroup is named after the Job and its UID, and counts all pods: ``gang-size`` says how many have GPUs.
-    """
-
-    def pod(task: str, index: int, gpus: int) -> Json:
-        labels = {"task-spec": task, "task-index": str(index), "job-name": "llm", "queue-name": "default"}
-        said = {f"volcano.sh/{name}": text for name, text in labels.items()}
-        notes = {**said, "scheduling.k8s.io/group-name": VOLCANO_GROUP, "volcano.sh/template-uid": f"llm-{task}"}
-        notes |= {"arnold.dev/gang-size": "4"}
-        owner = ("Job", "llm")
-        return pod_json(f"llm-{task}-{index}", gpus=gpus, labels=said, annotations=notes, gate=gpus > 0, owner=owner)
-
-    about = {"name": VOLCANO_GROUP, "namespace": SPACE, "uid": uid(VOLCANO_GROUP)}
-    each = {"decode": 2, "prefill": 2, "router": 1}
-    group: Json = {"kind": "PodGroup", "metadata": about, "spec": {"minMember": 5, "minTaskMember": each}}
-    tasks = [("decode", 0, 8), ("decode", 1, 8), ("prefill", 0, 8), ("prefill", 1, 8), ("router", 0, 0)]
-    return [group, *(pod(*task) for task in tasks)]
-
-
-def pytorchjob() -> list[Json]:
-    """Master and workers of a PyTorchJob, as the Training Operator (1.9.3, ``createNewPod``) labels them."""
-
-    def pod(role: str, index: int) -> Json:
-        said = {"job-name": "llm", "operator-name": "pytorchjob-controller", "replica-type": role}
-        said |= {"replica-index": str(index)} | ({"job-role": "master"} if role == "master" else {})
-        labels = {f"training.kubeflow.org/{name}": text for name, text in said.items()}
-        notes = {"arnold.dev/gang-size": "3"}
-        owner = ("PyTorchJob", "llm")
-        return pod_json(f"llm-{role}-{index}", labels=labels, annotations=notes, gate=True, owner=owner)
-
-    return [pod("worker", 0), pod("worker", 1), pod("master", 0)]
+def of_kind(kind: str, objects: list[Json]) -> Json:
+    """The only one of its kind."""
+    (found,) = (thing for thing in objects if thing["kind"] == kind)
+    return found
 
 
 GROVE_GATE = {"name": "grove.io/podgang-pending-creation"}
 
 
 def grove() -> list[Json]:
-    """Two cliques of a PodCliqueSet, as Grove (0.1.0-alpha.9, ``buildResource``) makes pods, its own gate lifted.
+    """Two cliques of a PodCliqueSet, as Grove (0.1.0-alpha.11, ``buildResource``) makes pods, held by its own gate.
 
     It leaves no other gate in a template: the label of the cliques names the gang, and our policy adds gate and
     scheduler.
@@ -81,24 +49,28 @@ def grove() -> list[Json]:
         notes = {"arnold.dev/gang-size": "4"}
         owner = ("PodClique", f"llm-0-{clique}")
         hostname = f"llm-0-{clique}-{index}"
-        name = f"{hostname}-x7k2p"
-        return pod_json(name, labels=labels, annotations=notes, gate=True, owner=owner, hostname=hostname)
+        made = pod_json(
+            f"{hostname}-x7k2p", labels=labels, annotations=notes, gate=True, owner=owner, hostname=hostname
+        )
+        made["spec"]["schedulingGates"].append(GROVE_GATE)
+        return made
 
     return [pod("prefill", 1), pod("prefill", 0), pod("decode", 0), pod("decode", 1)]
 
 
 def test_pods_that_grove_holds_wait_for_it() -> None:
-    """Until it has made their PodGang, which the plan names; then they start."""
-    pods = grove()
-    for pod in pods:
-        pod["spec"]["schedulingGates"].append(GROVE_GATE)
-    world = settled(pods)
+    """Until it takes off all gates, ours too (``checkAndRemovePodSchedulingGates``), pod by pod; then they start."""
+    world = settled(grove())
     assert (world.phase("llm"), world.plan("llm").reason) == (PlanPhase.WAITING, "OtherGates")
     assert says(world.plan("llm").message, GROVE_GATE["name"])
     for name in [*world.pods]:
-        world.change(name, lambda pod: pod["spec"]["schedulingGates"].remove(GROVE_GATE))
-    world.settle()
-    assert world.phase("llm") is PlanPhase.RELEASED
+        assert world.phase("llm") is PlanPhase.WAITING
+        world.change(name, lambda pod: pod["spec"].pop("schedulingGates"))
+        world.settle()
+    plan = world.plan("llm")
+    assert (plan.phase, plan.spec.size, len(set(plan.nodes))) == (PlanPhase.RELEASED, 4, 4)
+    cliques = [name.removesuffix("-x7k2p") for name in ranks_of(world, "llm")]
+    assert cliques == ["llm-0-decode-0", "llm-0-decode-1", "llm-0-prefill-0", "llm-0-prefill-1"]
 
 
 CASES = [
@@ -119,12 +91,18 @@ CASES = [
         "llm-launcher llm-worker-0 llm-worker-1",
         id="MPIJob, the launcher a worker",
     ),
-    pytest.param("llm", pytorchjob(), "llm-master-0 llm-worker-0 llm-worker-1", id="PyTorchJob"),
+    pytest.param("llm", recorded("pytorchjob"), "llm-master-0 llm-worker-0 llm-worker-1", id="PyTorchJob"),
     pytest.param(
-        VOLCANO_GROUP, volcano(), "llm-decode-0 llm-decode-1 llm-prefill-0 llm-prefill-1", id="Volcano Job of two tasks"
+        "llm",
+        recorded("tfjob"),
+        "llm-chief-0 llm-evaluator-0 llm-worker-0 llm-worker-1",
+        id="TFJob of three roles, a fourth without GPUs",
     ),
     pytest.param(
-        "llm", grove(), "llm-0-decode-0 llm-0-decode-1 llm-0-prefill-0 llm-0-prefill-1", id="Grove, two cliques"
+        of_kind("PodGroup", recorded("volcano"))["metadata"]["name"],
+        recorded("volcano"),
+        "llm-decode-0 llm-decode-1 llm-prefill-0 llm-prefill-1",
+        id="Volcano Job of two tasks, a third without GPUs",
     ),
 ]
 
@@ -150,19 +128,17 @@ def ranks_of(world: World, gang: str) -> list[str]:
     return [member.pod.name for member in found.members if member is not None]
 
 
-@pytest.mark.parametrize("before", [False, True])
-def test_groups_of_kuberay(before: bool) -> None:
-    """Two groups, of one host and of two to a replica; before 1.6 KubeRay numbers none, and the gang says so."""
-    objects = recorded("kuberay-1.6")
-    if before:  # 1.5 without its feature gate
-        for labels in (thing["metadata"].get("labels", {}) for thing in objects):
-            for name in ("worker-group-replica-index", "replica-host-index", "worker-group-replica-name"):
-                labels.pop(f"ray.io/{name}", None)
-    world = settled(objects)
-    if before:
-        assert (world.phase("llm"), world.plan("llm").reason) == (PlanPhase.INVALID, "MissingRank")
-        assert says(world.plan("llm").message, "RayMultiHostIndexing")
-        return
+def test_groups_that_kuberay_does_not_number() -> None:
+    """KubeRay 1.5 by default: the gang says which feature would."""
+    world = settled(recorded("kuberay-1.5"))
+    assert (world.phase("llm"), world.plan("llm").reason) == (PlanPhase.INVALID, "MissingRank")
+    assert says(world.plan("llm").message, "RayMultiHostIndexing")
+
+
+@pytest.mark.parametrize("name", ["kuberay-1.5-indexed", "kuberay-1.6"])
+def test_groups_of_kuberay(name: str) -> None:
+    """Two groups, of one host and of two to a replica: the hosts of a replica follow each other."""
+    world = settled(recorded(name))
     of_pod = {name: pod["metadata"]["labels"] for name, pod in world.pods.items()}
     places = [
         tuple(

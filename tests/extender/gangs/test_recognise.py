@@ -26,6 +26,11 @@ def jobset(name: str, job: int, completion: int, *, replicas: int = 12, others: 
     }
 
 
+def spelled(role: bytes) -> int:
+    """A role's number in an order by the alphabet: its letters as the first digits of 63, as many as a label has."""
+    return int.from_bytes(role.ljust(63, b"\0"))
+
+
 FORMS = [
     pytest.param({"labels": {"arnold.dev/gang": "g", "arnold.dev/rank": "3"}}, "g", "arnold", (3,), id="arnold"),
     pytest.param(
@@ -91,7 +96,7 @@ FORMS = [
         },
         "t",
         "kubeflow",
-        (1, 2),
+        (1, spelled(b"worker"), 2),
         id="Kubeflow worker",
     ),
     pytest.param(
@@ -105,7 +110,7 @@ FORMS = [
         },
         "t",
         "kubeflow",
-        (0, 0),
+        (0, spelled(b"master"), 0),
         id="Kubeflow master comes first",
     ),
     pytest.param(
@@ -319,6 +324,28 @@ def test_owners_that_are_known_say_how_many_there_are(document: dict[str, Any], 
     unknown = recognise(pod("p", **more), {})
     assert unknown is not None
     assert unknown.size is None
+
+
+@pytest.mark.parametrize(
+    ("made_by", "gpus", "size"),
+    [
+        ("o", "32", 4),  # four pods of 8 GPUs, and a fifth without
+        ("o", "40", 5),  # each of the five has 8
+        ("o", "36", 5),  # of no number of pods with 8
+        ("o", "some", 5),
+        ("o", None, 5),
+        ("another", "32", 5),  # nobody knows whether its writer counted all GPUs
+    ],
+)
+def test_a_volcano_job_says_how_many_of_its_pods_have_gpus(made_by: str, gpus: str | None, size: int) -> None:
+    """Its PodGroup's minimum counts the others too, but its resources say the GPUs of all; of the Job's own group."""
+    name = f"{made_by}-{uid(made_by)}"
+    resources = {"cpu": "5"} | ({} if gpus is None else {"nvidia.com/gpu": gpus})
+    group = owners(owner("PodGroup", name, minMember=5, minResources=resources))
+    notes = {"scheduling.k8s.io/group-name": name}
+    member = recognise(pod("p", owner=("Job", "o"), annotations=notes), group)
+    assert member is not None
+    assert member.size == size
 
 
 @pytest.mark.parametrize(

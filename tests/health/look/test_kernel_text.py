@@ -84,3 +84,50 @@ def test_no_word_of_the_log_is_a_node(tmp_path: Path, before: str) -> None:
     assert {suspect.node for suspect in look_at_folder(str(tmp_path)).suspects} == {None}
     (tmp_path / "pasted.txt").write_text(f"gpu7: [ 9.1] {line}")
     assert {suspect.node for suspect in look_at_folder(str(tmp_path)).suspects} == {"gpu7"}
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("dmesg-rack3-n12.txt", "rack3-n12"),
+        ("dmesg-n12.cluster.local.txt", "n12.cluster.local"),
+        ("dmesg-n12-2026-11-30.txt.1", "n12"),
+        ("rack3-node12/dmesg.txt", "rack3-node12"),
+        ("ip-10-0-0-12/kern.log.2", "ip-10-0-0-12"),
+        ("gpu-node12_dmesg.log", "gpu-node12"),
+        ("n12.dmesg", "n12"),
+        ("dmesg-job77.txt", None),
+        ("dmesg-nov30.txt", None),
+        ("kern.log-20261130", None),
+        ("attempt_0/dmesg.txt", None),
+    ],
+)
+def test_the_name_of_the_file_or_folder_is_the_whole_node(tmp_path: Path, name: str, node: str | None) -> None:
+    """Without date, rotation and the word for what it is; jobs, attempts and days are no nodes."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(xid(79))
+    assert [suspect.node for suspect in look_at_folder(str(tmp_path)).suspects] == [node]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Nov 30 10:00:00 hgx-a12 kernel: ",
+        "Nov 30 10:00:00.123456 hgx-a12 kernel: ",
+        "Mon 2026-11-30 10:00:00 UTC hgx-a12 kernel: ",
+        "2026-11-30T10:00:00+0000 hgx-a12 kernel: ",
+        "[  123.456789] hgx-a12 kernel: ",
+        '{"PRIORITY":"3","_HOSTNAME":"hgx-a12","MESSAGE":"',
+    ],
+)
+def test_journald_names_the_node(tmp_path: Path, before: str) -> None:
+    """In each --output of journalctl that has it."""
+    (tmp_path / "kernel.log").write_text(f"{before}NVRM: Xid (PCI:0000:9b:00): 79, pid=1\n")
+    assert [suspect.node for suspect in look_at_folder(str(tmp_path)).suspects] == ["hgx-a12"]
+
+
+def test_a_log_of_dmesg_without_an_error_is_known(tmp_path: Path) -> None:
+    """Though it speaks of network cards."""
+    (tmp_path / "dmesg-n12.txt").write_text("[Mon Nov 30 10:00:00 2026] mlx5_core 0000:17:00.0 ib0: Link up\n")
+    (file,) = look_at_folder(str(tmp_path)).files
+    assert (file.kind, file.read) == ("kernel-log", True)

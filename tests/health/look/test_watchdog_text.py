@@ -81,6 +81,18 @@ def test_numbers_of_two_groups_are_not_compared(look: Looking) -> None:
     assert look(job="".join(bare)).suspects == ()
 
 
+def test_attempts_of_a_job_are_not_compared(look: Looking) -> None:
+    """Four ranks waited in 42 before the job began again with sixteen, of which rank 6 never called 100."""
+    again = [timeout(rank, 100) for rank in range(16) if rank != 6]
+    found = look(job="".join([*map(timeout, range(4), [42] * 4), *again, signal(6, 99)]))
+    assert [(suspect.rank, suspect.kind) for suspect in found.suspects] == [(6, "not-launched")]
+
+
+def test_who_spoke_in_another_attempt_is_not_silent(look: Looking) -> None:
+    """The end of the first attempt alone has rank 0, that of the second the seven others."""
+    assert not look(job="".join([timeout(0, 42), *(timeout(rank, 100) for rank in range(1, 8))])).suspects
+
+
 def test_who_calls_another_operation_is_the_programs(look: Looking) -> None:
     """One of four gathers where the others reduce: the program is wrong, and no node."""
     found = look(job="".join(timeout(rank, 42, op="ALLGATHER" if rank == 3 else "ALLREDUCE") for rank in range(4)))

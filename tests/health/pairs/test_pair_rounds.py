@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.evidence.tested_pairs import measure, named, search, tree
 from health.pairs.group_testing import Pair, findings_of
-from health.pairs.rounds import plan_rounds
+from health.pairs.rounds import next_round, plan_rounds
 from topology.cluster import Cluster
 
 LEAVES = tree(8, 16)  # 128 nodes: 8 leaves below one core
@@ -85,3 +85,28 @@ def test_suspects_alone_are_tested_against_others() -> None:
     assert [set(pairs) for pairs in partners] == [{"n0005", "n0006"}] * 3
     assert len({pairs["n0005"] for pairs in partners}) == 3
     assert not {b for pairs in partners for b in pairs.values()} & {"n0005", "n0006"}
+
+
+def test_more_suspects_than_others_are_all_tested() -> None:
+    """Of 100 suspects among 128 nodes each is in each round."""
+    for pairs in plan_rounds(LEAVES, range(128), range(100)):
+        assert {f"n{node:04}" for node in range(100)} <= {name for pair in pairs for name in pair}
+
+
+def test_suspects_alone_are_tested_after_results() -> None:
+    """The round after one of two suspects has those two, each with another partner."""
+    first, *_ = plan_rounds(LEAVES, range(128), [5, 6])
+    results = [Pair(a, b, 390.0) for a, b in first]
+    (second,) = next_round(LEAVES, range(128), results, [5, 6])
+    assert {a for a, _ in second} == {"n0005", "n0006"}
+    assert not {*second} & {*first}
+
+
+def test_a_test_that_fails_twice_convicts_nobody_who_passed_another() -> None:
+    """Tests fail by themselves: of three of a node two do, and the third is as fast as any."""
+    rounds = plan_rounds(LEAVES, range(128))
+    slow = [pair for pairs in rounds[:2] for pair in pairs if "n0005" in pair]
+    pairs = [Pair(*pair, 0.0 if pair in slow else 390.0) for of_round in rounds for pair in of_round]
+    assert findings_of(pairs, LEAVES).suspects == ()
+    pairs = [Pair(*pair, 0.0 if "n0005" in pair else 390.0) for of_round in rounds for pair in of_round]
+    assert [str(suspect.place) for suspect in findings_of(pairs, LEAVES).suspects] == ["n0005"]

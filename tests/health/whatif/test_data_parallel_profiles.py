@@ -66,6 +66,8 @@ def test_the_rank_that_comes_last_is_named_with_its_cost(kernel: str, suffix: st
     found = read([ddp(rank, kernel=kernel) for rank in range(RANKS)], tmp_path, suffix=suffix)
     assert found.arrivals is not None
     assert (found.arrivals.collectives, found.arrivals.ranks, found.arrivals.steps) == (3, 4, 3)
+    # of the step of which the table has the parts
+    assert found.arrivals.step_seconds == pytest.approx(sum(step.step for step in found.breakdown) / 4)
     (late,) = found.arrivals.latecomers
     assert (late.rank, late.last, milliseconds(late.seconds)) == (LATE, 3, 5.0)
     assert late.share == pytest.approx(0.25)

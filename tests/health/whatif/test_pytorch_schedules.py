@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from ground.errors import InvalidInput
+from ground.files import read_source
 from health.whatif import Analysis, analyse, prepare, read_trace
 from health.whatif.analysis_result import TracedWorker
 from health.whatif.conversion import Conversion, write_conversion
 from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
-from health.whatif.trace import JobSizes, layout_of
+from health.whatif.trace import JobSizes, layout_of, read_metadata
 from tests.facts import saying
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
 
@@ -57,7 +58,7 @@ def converted(profiles: Sequence[RankProfile], sizes: JobSizes, folder: Path) ->
     """A conversion, and the analysis of what it wrote."""
     found = convert([profile.write(folder) for profile in profiles], layout_of(sizes))
     write_conversion(found, sizes, folder)
-    trace = read_trace(folder / "trace.parquet", sizes=sizes)
+    trace = read_trace(folder / "trace.parquet", sizes=read_metadata(read_source(str(folder / "meta.yaml"))))
     return found, analyse(prepare(trace))
 
 
@@ -113,6 +114,25 @@ def test_waits_are_taken_out_of_the_passes_of_gpipe(backend: str, tmp_path: Path
     }
     # 2 + 3 + 3 + 5 + 5 forward and backward on the slower stage, 4 at the end; 3 ms until the optimizer, 1 ms in it
     assert analysis.step_seconds == pytest.approx(0.023, abs=5e-5)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_an_all_reduce_that_all_leave_together_is_the_barrier(together: bool, tmp_path: Path) -> None:
+    """Stage 1 is done at 18 ms: gradients from 23 to 24 ms, where the call began, and both ranks are out at 24.5 ms; or
+    a call each, from 18.1 to 19 ms, of which the other rank's ends 5.5 ms later.
+    """
+    profiles = []
+    for rank in (0, 1):
+        made = gpipe(rank, recv="gloo:recv", send="gloo:send")
+        for step in (1, 2):
+            at = step * 100_000.0
+            late = together or rank == 0
+            made.host("gloo:all_reduce", at + (23_000.0 if late else 18_100.0), 1_000.0 if late else 200.0)
+            made.host("gloo:all_reduce", at + (24_100.0 if late else 18_600.0), 400.0)
+        profiles.append(made)
+    found, _ = converted(profiles, TWO, tmp_path)
+    assert lengths(found, "grads-reduce-scatter", 1) == pytest.approx([1.0 if together else 0.9])
+    assert found.recovered.get("optimizer-clip-main-grad", 0) == (4 if together else 0)
 
 
 def interleaved(rank: int) -> RankProfile:
@@ -178,13 +198,16 @@ def zero_bubble(rank: int) -> RankProfile:
     return made
 
 
-def test_a_schedule_that_turns_round_is_analysed_without_transfers(tmp_path: Path) -> None:
-    """Both halves of a backward pass count; what ties the stages is said to be missing, and nothing is refused."""
+def test_a_v_schedule_is_tied_where_it_goes_from_rank_to_rank(tmp_path: Path) -> None:
+    """Both halves of a backward pass count; parts 0 and 1, and 2 and 3, are on two ranks, 1 and 2 on one."""
     sizes = JobSizes(dp=1, pp=2, vpp=2, world=2)
     found, analysis = converted([zero_bubble(0), zero_bubble(1)], sizes, tmp_path)
+    assert found.v_schedule
     assert lengths(found, "backward-compute", 0) == [1.5, 1.5]
-    assert any("turns round" in entry.reason for entry in found.missing)
-    assert analysis.step_seconds == pytest.approx(0.0051, rel=1e-3)  # 2 x 1 forward, 2 x 1.5 backward, 0.1
+    assert found.recovered["forward-send"] == found.recovered["backward-send"] == 2
+    # 4 forward and 4 backward passes in turn, of 1 and 1.5 ms, and 0.1 ms for the update
+    assert analysis.step_seconds == pytest.approx(0.0101, rel=1e-3)
+    assert analysis.m_s is None
 
 
 def test_overlapped_passes_are_parted_where_autograd_begins(tmp_path: Path) -> None:

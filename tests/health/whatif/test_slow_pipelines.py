@@ -16,7 +16,12 @@ from tests.conftest import Arnold
 from tests.facts import says
 
 RUNS = Path(__file__).with_name("slow_pipelines.json.gz")
-SLOW = {"gpipe_backward_2": (0, 1), "1f1b_backward_2": (0, 1), "interleaved_backward_0": (0, 0)}
+SLOW = {
+    "gpipe_backward_2": (0, 1),
+    "1f1b_backward_2": (0, 1),
+    "interleaved_backward_0": (0, 0),
+    "dualpipe_backward_2": (0, 1),
+}
 """(dp rank, stage) of the slow rank; rank = 2 * stage + dp rank."""
 
 
@@ -28,7 +33,7 @@ def test_the_slow_rank_is_named_and_nobody_else(arnold: Arnold, tmp_path: Path, 
     files = [tmp_path / f"rank-{rank}.json" for rank in range(len(profiles))]
     for file, profile in zip(files, profiles, strict=True):
         file.write_text(json.dumps(profile))
-    chunks = 2 if name.startswith("interleaved") else 1
+    chunks = 2 if name.startswith(("interleaved", "dualpipe")) else 1
     meta = tmp_path / "degrees.yaml"
     meta.write_text(f"dp_size: 2\npp_size: 2\nvpp_size: {chunks}\n")
     out = tmp_path / "trace"

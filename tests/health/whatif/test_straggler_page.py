@@ -78,6 +78,15 @@ def page(verdict: tuple[str, ...] = ("This job runs 1.50x slower", "dp 1 / stage
     return straggler_page(made, timelines(), title="job 7", verdict=verdict, **settings)
 
 
+def test_a_step_is_longer_than_its_operations() -> None:
+    """A profile knows of 3 s: no other length is called a step's."""
+    told = page(whole=3.0)
+    assert "the operations of a step of 3 s" in told
+    assert "The operations of step" in told
+    assert ">a step<" not in told
+    assert ">a step<" in page()
+
+
 def tips(html: str, kind: str) -> list[str]:
     """Tooltips of all marks of a class."""
     return [str(attrs["data-tip"]) for _, attrs in tags(html) if attrs.get("class") == kind]
