@@ -31,7 +31,7 @@ PICTURES = HERE.parent / "docs" / "how-it-works"
 BEST = "exact"
 OTHERS = [name for name in ALGORITHMS.names() if name != BEST]
 
-KUBERNETES = ("binding", "filter", "waiting", "failover", "churn", "hostile", "page")
+KUBERNETES = ("binding", "filter", "waiting", "failover", "churn", "hostile", "page", "native")
 SLURM = ("choices", "rules", "serve")
 PEERS = ("speed", "quality")
 # Each a module of :mod:`benchmarks.evidence`; those first that take seconds
@@ -293,8 +293,15 @@ def kubernetes(
         with _kubelets(plane) if churn else nullcontext():
             return waiting.report(waiting.measure(plane, cluster, traffic))
 
-    with stage(cluster, kubelets="churn" in parts) as plane:
-        return "\n".join(run(part, plane) for part in parts)
+    def native() -> str:
+        with stage(cluster, native=True) as plane:
+            return binding.report_native(binding.measure_native(plane, cluster, size=gang, rounds=rounds))
+
+    reports = []
+    if stock := [part for part in parts if part != "native"]:
+        with stage(cluster, kubelets="churn" in parts) as plane:
+            reports = [run(part, plane) for part in stock]
+    return "\n".join([*reports, *([native()] if "native" in parts else [])])
 
 
 @benchmark

@@ -6,6 +6,7 @@ changes.  As a cluster has thousands of changes a second when gangs start, the c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -72,6 +73,7 @@ class ClusterCache:
         self._sizes: dict[GangKey, int] = {}
         self._plans: dict[GangKey, GangPlan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
+        self.under_way: dict[GangKey, asyncio.Event] = {}  # plans that are being written; each set when that is done
         self._preemptors: dict[GangKey, GangKey] = {}  # of each gang that is stopped for another
         self._last_pod: dict[GangKey, Pod] = {}
         self._reservations: dict[ReservationKey, Reservation] = {}
@@ -160,6 +162,11 @@ class ClusterCache:
     def recognise(self, pod: Pod) -> GangMember | None:
         """Return the gang that a pod belongs to, known to us or not."""
         return recognise(self.with_claims(pod), self._owners)
+
+    def write_under_way(self, pod: Pod) -> asyncio.Event | None:
+        """Return what is set once the plan of a pod's gang, which is being written, has come back; or None."""
+        member = self.recognise(pod) if self.under_way else None
+        return None if member is None else self.under_way.get(member.key)
 
     def with_claims(self, pod: Pod) -> Pod:
         """Return a pod, known to us or not, with the GPUs of its claims."""

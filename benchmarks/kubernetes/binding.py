@@ -10,6 +10,8 @@ All of it on the same control plane, in turn, with all pods there before the clo
   weighed; no scheduler runs.  The differences are what each write costs at least.
 - *Arnold*: everything from recognising the gang to the last binding.
 
+Likewise a native PodGroup by the plug-in of ``manifests/native``, on one control plane with a gang that has gates.
+
 Beside the clock, which knows nothing of what else the machine does, stands the processor time of each program: of API
 server and etcd from the last create on, of Arnold's own programs from the first, as they look at pods as these come.
 """
@@ -35,7 +37,7 @@ from extender.objects import decode_pod
 from tests.e2e.harness.arnold import MANIFESTS, SYSTEM
 from tests.e2e.harness.client import Object, path
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.pods import gang, pod
+from tests.e2e.harness.pods import gang, native_group, pod
 from topology.cluster import Cluster
 from topology.kubernetes.pods import Pod
 
@@ -52,6 +54,8 @@ NOMINATIONS, PATCHES = "nominations alone", "nominations and gates alone"
 BARE = "nominations, gates and bindings alone"
 WRITES = {NOMINATIONS: 1, PATCHES: 2, BARE: 3}  # of a pod
 ARNOLD = "Arnold: plan, release, verify, bind"
+GATED, NATIVE = "gates and nominations", "native PodGroup, by the plug-in"
+NATIVE_RATE = 1.5  # Times the pods a second of gates and nominations
 ALONE = "alone"  # Name of the scheduler that runs alone
 PROGRAMS = ("API server", "etcd", "scheduler", "extender", "client")  # The client is what sends bare requests
 
@@ -100,34 +104,66 @@ def measure(plane: ControlPlane, cluster: Cluster, *, size: int, rounds: int) ->
         for way, writes in WRITES.items()
     }
     ways[ARNOLD] = lambda: _arnold(plane, cluster, space, size)
+    return BindingRuns(len(cluster), size, _in_turn(ways, rounds))
+
+
+def measure_native(plane: ControlPlane, cluster: Cluster, *, size: int, rounds: int) -> BindingRuns:
+    """Both paths in turn, so many times, on a control plane whose kube-scheduler has the plug-in."""
+    space = new_namespace(plane, "native")
+    ways = {
+        GATED: lambda: _arnold(plane, cluster, space, size),
+        NATIVE: lambda: _arnold(plane, cluster, space, size, native=True),
+    }
+    return BindingRuns(len(cluster), size, _in_turn(ways, rounds))
+
+
+def _in_turn(ways: Mapping[str, Callable[[], BindingRun]], rounds: int) -> dict[str, list[BindingRun]]:
     runs: dict[str, list[BindingRun]] = {way: [] for way in ways}
     for number in range(1, rounds + 1):
         for way, run in ways.items():
             runs[way].append(this := run())
             spent = ", ".join(f"{name} {ms:.2f}" for name, ms in this.spent.items())
             say(f"binding, round {number}, {way}: {this.rate:.0f}/s, first after {this.first:.2f} s; ms a pod: {spent}")
-    return BindingRuns(len(cluster), size, runs)
+    return runs
 
 
 def report(found: BindingRuns) -> str:
     """Medians and their ratios."""
-    rows = []
-    for way, runs in found.runs.items():
-        rates = [run.rate for run in runs]
-        times = [median(run.spent[name] for run in runs) if name in runs[0].spent else None for name in PROGRAMS]
-        shown = ["-" if ms is None else f"{ms:.2f}" for ms in (*times, found.median(way, lambda run: run.all))]
-        rows.append([way, f"{median(rates):.0f}", f"{min(rates):.0f}", f"{max(rates):.0f}", *shown])
     first, floors = found.median(ARNOLD, lambda run: run.first), [found.median(way, _server_ms) for way in WRITES]
     each = [f"{ms:.2f}" for ms in (floors[0], *(after - before for before, after in pairwise(floors)))]
     return section(
         f"A gang of {found.gang:,} on {found.nodes:,} nodes, last create to last bind",
-        table(["", "pods/s, median", "least", "most", *(f"{name} ms" for name in PROGRAMS), "all ms"], rows),
+        _table(found),
         f"{len(found.runs[ARNOLD])} rounds in turn; milliseconds of processor time a pod, medians. Arnold's first "
         f"pod is on its node {first:.2f} s after the last create; that is recognising, solving, writing the plan. "
         f"Of a pod's three writes the API server and etcd spend {each[0]} ms on the nomination, {each[1]} on the gate "
         f"and {each[2]} on the binding, whoever sends them.",
         promises(*_promises(found)),
     )
+
+
+def report_native(found: BindingRuns) -> str:
+    """Both paths, and how many times faster one is."""
+    times = found.median(NATIVE, lambda run: run.rate) / found.median(GATED, lambda run: run.rate)
+    spent = found.median(NATIVE, lambda run: run.all) / found.median(GATED, lambda run: run.all)
+    return section(
+        f"A gang of {found.gang:,} on {found.nodes:,} nodes, by gates or as a native PodGroup",
+        _table(found),
+        f"{len(found.runs[NATIVE])} rounds in turn. All programs spend {spent:.2f} of the processor time.",
+        promises(
+            (f"at least {NATIVE_RATE:g} times the pods a second", f"{times:.2f} times", times >= NATIVE_RATE),
+        ),
+    )
+
+
+def _table(found: BindingRuns) -> str:
+    rows = []
+    for way, runs in found.runs.items():
+        rates = [run.rate for run in runs]
+        times = [median(run.spent[name] for run in runs) if name in runs[0].spent else None for name in PROGRAMS]
+        shown = ["-" if ms is None else f"{ms:.2f}" for ms in (*times, found.median(way, lambda run: run.all))]
+        rows.append([way, f"{median(rates):.0f}", f"{min(rates):.0f}", f"{max(rates):.0f}", *shown])
+    return table(["", "pods/s, median", "least", "most", *(f"{name} ms" for name in PROGRAMS), "all ms"], rows)
 
 
 def _server_ms(run: BindingRun) -> float:
@@ -242,14 +278,28 @@ def _bare(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, write
     return run
 
 
-def _arnold(plane: ControlPlane, cluster: Cluster, space: str, size: int) -> BindingRun:
-    """Have Arnold plan a gang, and its scheduler bind it."""
-    with warm_arnold(plane, cluster, space) as arnold, Bindings(plane, space) as bindings:
+def _arnold(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, native: bool = False) -> BindingRun:
+    """Have Arnold plan a gang, and its scheduler bind it.
+
+    :param native: as a PodGroup whose pods have no gate, by the scheduler's plug-in.
+    """
+    notes = {"arnold.dev/parallelism": _parallelism(size)}
+    if native:
+        _, *pods = group = native_group("gang", space, size=size)
+        for thing in pods:
+            thing["metadata"]["annotations"] = notes
+            del thing["spec"]["schedulingGates"]
+    else:
+        group = gang("gang", space, size=size, annotations=notes)
+    folder = "native" if native else "base"
+    with warm_arnold(plane, cluster, space, scheduler=folder) as arnold, Bindings(plane, space) as bindings:
         own = ProcessorTime({"scheduler": arnold.scheduler.pid, "extender": arnold.extender.pid})
-        plane.admin.create_all(gang("gang", space, size=size, parallelism=_parallelism(size)))
+        plane.admin.create_all(group)
         used = ProcessorTime(_cluster_programs(plane))
         start = perf_counter()
         seconds = bindings.moment(size) - start
         run = BindingRun(size / seconds, bindings.moment(1) - start, _spent(size, used, own))
         clear(plane, space)
+        if native:
+            plane.admin.delete("podgroups", "gang", space)
         return run

@@ -18,7 +18,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
-from tests.e2e.harness.arnold import Arnold, install, running
+from tests.e2e.harness.arnold import Arnold, find_native, install, install_native, running
 from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.client import Object, client_context
 from tests.e2e.harness.nodes import level_labels, make_real, namespace
@@ -45,14 +45,17 @@ def measured_cluster(nodes: int) -> Cluster:
 
 
 @contextmanager
-def stage(cluster: Cluster, *, kubelets: bool = False) -> Iterator[ControlPlane]:
+def stage(cluster: Cluster, *, kubelets: bool = False, native: bool = False) -> Iterator[ControlPlane]:
     """A control plane with that cluster and Arnold's manifests, on which nothing of Arnold runs yet.
 
     :param kubelets: whether ``plane.kwok`` can be started, which plays them.
+    :param native: whether kube-scheduler has the plug-in for native groups, which a profile turns on.
     """
-    programs, kwok = find_programs(say), find_kwok(say) if kubelets else None
+    programs, kwok = (find_native if native else find_programs)(say), find_kwok(say) if kubelets else None
     with TemporaryDirectory() as folder, ControlPlane(programs, Path(folder) / "plane", kwok=kwok) as plane:
         install(plane)
+        if native:
+            install_native(plane)
         plane.scheduler.stop()
         plane.controller_manager.stop()
         if kubelets:
@@ -62,12 +65,17 @@ def stage(cluster: Cluster, *, kubelets: bool = False) -> Iterator[ControlPlane]
 
 
 @contextmanager
-def warm_arnold(plane: ControlPlane, cluster: Cluster, space: str, *, replicas: int = 1) -> Iterator[Arnold]:
+def warm_arnold(
+    plane: ControlPlane, cluster: Cluster, space: str, *, replicas: int = 1, scheduler: str = "base"
+) -> Iterator[Arnold]:
     """Arnold as its manifests start it, after a first small gang: solver loaded, connections open.
 
     With one replica nothing stands between scheduler and extender, as a Service takes no time of any process either.
+
+    :param scheduler: folder of the manifests with its configuration.
     """
-    with running(plane, levels=level_labels(cluster), replicas=replicas, forwarded=replicas > 1) as arnold:
+    levels, forwarded = level_labels(cluster), replicas > 1
+    with running(plane, levels=levels, replicas=replicas, forwarded=forwarded, scheduler=scheduler) as arnold:
         pods = gang("warm-up", space, size=8, parallelism="tp=8,pp=2,dp=4")
         plane.admin.create_all(pods)
         wait_until(lambda: len(bound(plane.admin, space)) == len(pods), "the first gang on its nodes", seconds=120.0)

@@ -191,9 +191,14 @@ class Writer:
 
     async def write(self, plan: GangPlan) -> GangPlan:
         """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
-        with self._counted("plan"):
-            stored = decode_own_plan(await self._store(plan))
-        self.stores.plans.wrote(stored, new=not plan.uid)
+        self.state.under_way[plan.key] = done = asyncio.Event()
+        try:
+            with self._counted("plan"):
+                stored = decode_own_plan(await self._store(plan))
+            self.stores.plans.wrote(stored, new=not plan.uid)
+        finally:
+            self.state.under_way.pop(plan.key, None)
+            done.set()
         return stored
 
     async def release(self, pod: Pod, node: str, mark: str) -> None:

@@ -26,6 +26,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -125,6 +126,11 @@ class HttpApplication:
                 result = FilterResult(error=f"arnold cannot answer yet: {'; '.join(reasons)}")
             else:
                 verdict = filter_nodes(self.state, args, self.now(), self.policy)
+                if verdict.refusal is not None and (written := self.state.write_under_way(args.pod)) is not None:
+                    # a scheduler with the plug-in for plans may have seen one before its writer hears that it is stored
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(written.wait(), WRITE_SECONDS)
+                    verdict = filter_nodes(self.state, args, self.now(), self.policy)
                 result = verdict.answer
                 if (refusal := verdict.refusal) is not None:
                     self.metrics.refused.labels(reason=refusal.kind.value).inc()
@@ -178,6 +184,7 @@ class HttpApplication:
             raise HTTPException(401, "show a client certificate of the CA that --client-ca names")
 
 
+WRITE_SECONDS = 1.0  # for which a refusal waits for the plan that is being written, at the most
 CHECK_SECONDS = 10.0  # how often the files are looked at
 
 Signature = tuple[tuple[int, int, int], ...]

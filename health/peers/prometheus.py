@@ -29,6 +29,8 @@ from health.peers.streams import FloatArray, MetricRecording, Part, recording_of
 BLANKS = np.array([2.0**47, 2.0**63])
 MOST_BLANK = 3.0
 
+CONTRADICTS = 0.05  # Share by which two series of one row differ that cannot both be right
+
 FIX = "give what /api/v1/query_range returns"
 
 UNNAMED = "value"  # The metric of an expression, which has no name in the answer
@@ -130,12 +132,10 @@ def matrix(answer: Any, *, where: str) -> list[Any]:
     body = answer.get("data")
     kind = body.get("resultType") if isinstance(body, dict) else None
     result = body.get("result") if isinstance(body, dict) else None
-    if kind not in ("matrix", "vector") or not isinstance(result, list):
-        raise InvalidInput(
-            f"has the result type {kind!r:.40}, not 'matrix' or 'vector'" if kind else "is not an answer of Prometheus",
-            where=where,
-            fix=FIX,
-        )
+    if kind and kind not in ("matrix", "vector"):
+        raise InvalidInput(f"has the result type {kind!r:.40}, not 'matrix' or 'vector'", where=where, fix=FIX)
+    if not kind or not isinstance(result, list):
+        raise InvalidInput("is not an answer of Prometheus", where=where, fix=FIX)
     return result
 
 
@@ -169,10 +169,39 @@ def from_series(
         row = row_of(machine, part_of(labelled["metric"]), of_machines)
         part = ([row], np.zeros(len(values), dtype=np.int64), values[:, 0], values[:, 1])
         parts.setdefault(canonical(metric or named) or UNNAMED, []).append(part)
+    doubted = sum(_leave_out_contradictions(of_metric) for of_metric in parts.values())
+    if doubted:
+        notes.append(f"missing: {plural(doubted, 'sample')} of which series of one machine say different values")
     if missing:
         notes.append(f"missing: {plural(missing, 'sample')} of no finite number, or of DCGM's blank")
     fix = "ask for a time in which the machines were watched"
     return recording_of(parts, absolute=True, source=source, notes=notes, of_machines=of_machines, fix=fix)
+
+
+def _leave_out_contradictions(parts: list[Part]) -> int:
+    """Leave out the rows of a metric of which two series say different values at one time, as those of an exporter that
+    is scraped twice do, and return of how many samples; where most rows have several series, they are averaged.
+
+    Nothing is known of such a row at any time: one that ended early would seem to have fallen silent.
+    """
+    of_row: dict[str, list[int]] = {}
+    for k, (rows, *_) in enumerate(parts):
+        of_row.setdefault(rows[0], []).append(k)
+    if 2 * sum(len(same) == 1 for same in of_row.values()) < len(of_row):
+        return 0
+    left_out = 0
+    for same in (same for same in of_row.values() if len(same) > 1):
+        times, moments = np.unique(np.concatenate([parts[k][2] for k in same]), return_inverse=True)
+        least, most = np.full(len(times), np.inf), np.full(len(times), -np.inf)
+        values = np.concatenate([parts[k][3] for k in same])
+        np.minimum.at(least, moments, values)
+        np.maximum.at(most, moments, values)
+        if (most - least > CONTRADICTS * np.maximum(np.abs(least), np.abs(most))).any():
+            left_out += len(values)
+            for k in same:
+                rows, which, at, said = parts[k]
+                parts[k] = rows, which[:0], at[:0], said[:0]
+    return left_out
 
 
 def _series(series: Any, where: str, labels: Sequence[str]) -> tuple[str, str, FloatArray]:

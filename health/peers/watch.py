@@ -22,6 +22,7 @@ from health.peers.verdict import PeersVerdict, instant, judge
 from topology.flags import NodeFlag
 
 FIRST_RETRY = 15.0  # Seconds until an endpoint that is away is asked again; twice as long each time, at most every
+OF_QUERY = (400, 422)  # What Prometheus answers, in JSON, where it is the query that is wrong: bad data, its execution
 # Largest answer, bytes: 15 minutes of 12,000 GPUs at one sample a second are about 300 MB
 MAX_ANSWER = 512 * 1024 * 1024
 
@@ -89,7 +90,7 @@ class Endpoint:
         except HTTPError as refused:
             with refused:  # the answer that came with it is open
                 data = refused.read(65_536)
-            if not data.lstrip().startswith(b"{"):
+            if refused.code not in OF_QUERY or not data.lstrip().startswith(b"{"):
                 away = EndpointAway if refused.code >= 500 or refused.code == 429 else InvalidInput
                 fix = "check the address and the token"
                 raise away(f"answered {refused.code} {refused.reason}", where=self.url, fix=fix) from None

@@ -3,6 +3,8 @@
 //
 // The pods need no scheduling gate and no nomination, so that the binding is the only write to each.  What is planned,
 // and whether a plan still holds, the extender decides, as for all other gangs.
+//
+// It is built for 1.36 by "go build .", for 1.37 by "go build -modfile v1.37.mod -tags v1.37 .".
 package main
 
 import (

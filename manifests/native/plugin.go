@@ -87,9 +87,7 @@ func (p *planned) gang(pod *v1.Pod) (types.NamespacedName, bool) {
 		return types.NamespacedName{}, false
 	}
 	gang := types.NamespacedName{Namespace: pod.Namespace, Name: *group.PodGroupName}
-	groups := p.handle.SharedInformerFactory().Scheduling().V1alpha2().PodGroups().Lister()
-	object, err := groups.PodGroups(gang.Namespace).Get(gang.Name)
-	return gang, err == nil && object.Spec.SchedulingPolicy.Gang != nil
+	return gang, isGang(p.handle, gang)
 }
 
 // PreEnqueue holds the pods of a group that has no nodes; nothing is written into them meanwhile.

@@ -7,43 +7,51 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.e2e.harness.arnold import MANIFESTS, install, running
+from tests.e2e.harness.arnold import find_native, install, install_native, running
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.nodes import namespace as namespace_object
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in
-from tests.e2e.harness.pods import bound, gang, native_group
-from tests.e2e.harness.programs import Unavailable, find_programs, from_folder
+from tests.e2e.harness.pods import NATIVE_GROUPS, bound, gang, native_group
+from tests.e2e.harness.programs import Unavailable
 from tests.e2e.harness.waiting import wait_until
 from topology.generate import generate
 
 SPACE = "train"
-# as manifests/native/scheduler-config.yaml says
-GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 
 pytestmark = pytest.mark.releases
 
 
+RELEASES = {None: NATIVE_GROUPS, "1.37": {"GenericWorkload": "scheduling.k8s.io/v1beta1"}}
+"""Release, where not that of all tests -> what it must have on to know native PodGroups."""
+
+
+@pytest.fixture(params=RELEASES, ids=lambda minor: minor or "1.36")
+def minor(request: pytest.FixtureRequest) -> str | None:
+    """Each release that there is."""
+    found: str | None = request.param
+    return found
+
+
 @pytest.fixture
-def native_plane(tmp_path: Path, say: Callable[[str], None]) -> Iterator[ControlPlane]:
+def native_plane(minor: str | None, tmp_path: Path, say: Callable[[str], None]) -> Iterator[ControlPlane]:
     """A control plane whose kube-scheduler has the plug-in; the profile of Arnold alone turns it on."""
     try:
-        programs, scheduler = find_programs(say), from_folder(MANIFESTS / "native", ".", say)
+        programs = find_native(say, minor)
     except Unavailable as reason:
         pytest.skip(str(reason))
-    programs = {**programs, "kube-scheduler": (str(scheduler), GATES)}
-    with ControlPlane(programs, tmp_path / "plane") as plane:
+    with ControlPlane(programs, tmp_path / "plane", young=RELEASES[minor]) as plane:
         install(plane)
-        for thing in yaml.safe_load_all((MANIFESTS / "native/rbac.yaml").read_text(encoding="utf-8")):
-            plane.admin.apply(thing)
+        install_native(plane)
         plane.admin.create(namespace_object(SPACE))
         yield plane
 
 
-def test_a_group_is_bound_as_planned_by_one_write_of_the_scheduler(native_plane: ControlPlane) -> None:
+def test_a_group_is_bound_as_planned_by_one_write_of_the_scheduler(
+    native_plane: ControlPlane, minor: str | None
+) -> None:
     """Pods that come without a gate wait, unwritten, until their group is whole; then each is on the node of its rank.
 
     A gang with a gate is bound beside them, and so are pods of a group that is no gang.
@@ -51,10 +59,11 @@ def test_a_group_is_bound_as_planned_by_one_write_of_the_scheduler(native_plane:
     plane, admin = native_plane, native_plane.admin
     cluster = generate("minipods", minipods=2, nodes=24)
     make_real(admin, cluster)
-    group, *pods = native_group("group", SPACE, size=8)
+    version = RELEASES[minor]["GenericWorkload"]
+    group, *pods = native_group("group", SPACE, size=8, version=version)
     for pod in pods:
         del pod["spec"]["schedulingGates"]
-    loose = native_group("loose", SPACE, size=2, basic=True)
+    loose = native_group("loose", SPACE, size=2, version=version, basic=True)
     for pod in loose[1:]:
         pod["spec"]["schedulerName"] = "arnold"
     with running(plane, levels=level_labels(cluster), scheduler="native"), guarded(plane):

@@ -218,6 +218,24 @@ def test_a_gang_that_stands_still_is_told_of(api: FakeCluster, arnold: Arnold, t
     assert not any(verb == "evict" for verb, *_ in api.asked)
 
 
+def test_a_process_of_before_holds_nobody_up(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """The counter of n09's last attempt is scraped beside that of this one, for the last minutes: who of them has come
+    how far is not known, and n09 is neither behind nor silent.
+    """
+
+    def answer(query: str, start: float, end: float, step: float) -> Any:
+        said = steps({})(query, start, end, step)
+        for series in [one for one in said["data"]["result"] if one["metric"]["node"] == "n09"]:
+            old = [[at, "50"] for at, _ in series["values"] if at > end - 200.0]
+            said["data"]["result"].append({"metric": {"node": "n09", "pod": "old"}, "values": old})
+        return said
+
+    run_pods(api)
+    with serving(answer) as prometheus:
+        (stall,) = watch(arnold, prometheus.url, tmp_path, "--progress", STEPS, "--json").json["stalls"]
+    assert stall["nodes"] == []
+
+
 def test_dumps_name_whom_counters_do_not(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
     """All came to 100 and wait: by counters nobody holds them up, by the dumps rank 2 never began the fifth collective.
     Dumps of an earlier standstill, or such that others may yet join, say nothing.

@@ -234,6 +234,10 @@ IDIOMS = {
     # left alone: the ranks that Slurm says a node has, of which a task has that of its place there
     "half of the nodes": ("srun -N 2 -n 2 sh -c 'echo $SLURM_PROCID $SLURM_GTIDS $SLURM_LOCALID'", None),
     "the head alone": ("srun -N 1 -n 1 -w n03 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'", {0: "n03"}),
+    "an order of its own": (
+        "srun -n 4 -m arbitrary -w n03,n01,n04,n02 sh -c 'echo $SLURM_PROCID $SLURM_GTIDS $SLURM_LOCALID'",
+        None,
+    ),
     "uneven tasks": ("srun -n 5 sh -c 'echo $SLURM_PROCID $SLURM_GTIDS $SLURM_LOCALID'", None),
 }
 

@@ -25,6 +25,7 @@ from tests.e2e.harness.client import Object, client_context
 from tests.e2e.harness.forwarder import Forwarder
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process
+from tests.e2e.harness.programs import Command, Say, find_programs, find_release, from_folder
 from tests.ports import free_port
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
@@ -60,6 +61,26 @@ def install(plane: ControlPlane, manifests: Path = MANIFESTS) -> None:
     for file in INSTALLED:
         for thing in _documents(file, manifests):
             plane.admin.apply(thing)
+
+
+def find_native(say: Say, minor: str | None = None) -> Mapping[str, Command]:
+    """How to call each part of a control plane whose kube-scheduler has the plug-in for native groups.
+
+    :param minor: the release, 1.37; ``None`` = that of all tests.
+    :raises Unavailable: there is no Go toolchain that could build it.
+    :raises RuntimeError: the build failed.
+    """
+    scheduler = from_folder(MANIFESTS / "native", ".", say, pins=f"v{minor}" if minor else "go")
+    programs = find_release(minor, say) if minor else find_programs(say)
+    # as manifests/native/scheduler-config.yaml says
+    gates = "--feature-gates=GenericWorkload=true" + ",GangScheduling=true" * (minor is None)
+    return {**programs, "kube-scheduler": (str(scheduler), gates)}
+
+
+def install_native(plane: ControlPlane) -> None:
+    """Apply what the plug-in for native groups needs beside it all."""
+    for thing in _documents("native/rbac.yaml"):
+        plane.admin.apply(thing)
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def from_folder(module: Path, package: str, say: Say, *, pins: str = "go", link:
 
     :param module: folder of its ``go.mod``.
     :param package: of the module or of its tools; ``.`` = what the folder holds.
-    :param pins: the module's files of versions, without their endings: ``go`` = ``go.mod`` and ``go.sum``.
+    :param pins: the module's files of versions, without their endings: ``go`` = ``go.mod``, ``go.sum``; a build tag.
     :param link: more flags for the linker.
     :raises Unavailable: no Go toolchain.
     :raises RuntimeError: the build failed.
@@ -133,7 +133,8 @@ def from_folder(module: Path, package: str, say: Say, *, pins: str = "go", link:
     key = _digest(go_version.encode(), link.encode(), *(file.read_bytes() for file in sources))
 
     def build(folder: Path) -> None:
-        flags = ["-trimpath", "-buildvcs=false", f"-modfile={pins}.mod", "-ldflags", f"-s -w {link}".strip()]
+        versions = ["-modfile", f"{pins}.mod", "-tags", pins]
+        flags = ["-trimpath", "-buildvcs=false", *versions, "-ldflags", f"-s -w {link}".strip()]
         command = [go, "build", *flags, "-o", str(folder / "program"), package]
         _run(command, say, what=module.name, cwd=module)
 

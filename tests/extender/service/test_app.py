@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
+from extender.gangs.types import GangKey
 from tests.case_counts import examples
 from tests.extender.service.asgi import Client
 from tests.extender.things import gang_pods, member_json, minipods, node_json, plan_all, pod_json, state_of
@@ -39,6 +41,28 @@ def test_filter_of_a_member(state: ClusterCache) -> None:
     assert answer.json["NodeNames"] == [plan.nodes[2]]
     assert set(answer.json["FailedAndUnresolvableNodes"]) == {*NODES} - {plan.nodes[2]}
     assert (answer.json["Error"], answer.json["FailedNodes"], answer.json["Nodes"]) == ("", {}, None)
+
+
+def test_filter_waits_for_the_plan_that_is_being_written() -> None:
+    """The scheduler may see a plan before its writer hears that it is stored; of other gangs nobody waits."""
+    state = state_of(minipods(4, 4), gang_pods("g", 4))
+
+    class Write(asyncio.Event):
+        """One that comes back when it is waited for."""
+
+        async def wait(self) -> Literal[True]:
+            plan_all(state)
+            return True
+
+    (pod, *_) = state.pods.values()
+    member = state.recognise(pod)
+    assert member is not None
+    state.under_way[GangKey("other", "g")] = Write()
+    assert Client(state).post("/filter", question(member_json("g", 2, 4))).json["NodeNames"] == []
+    state.under_way[member.key] = Write()
+    answer = Client(state).post("/filter", question(member_json("g", 2, 4)))
+    (plan,) = state.plans.values()
+    assert answer.json["NodeNames"] == [plan.nodes[2]]
 
 
 def test_filter_of_whole_nodes(state: ClusterCache) -> None:

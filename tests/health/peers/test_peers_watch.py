@@ -111,10 +111,14 @@ def test_a_flag_that_is_seen_again_keeps_its_beginning() -> None:
     [
         ((200, b"<html>login</html>"), True, "JSON"),
         ((500, b"oops"), True, "500"),
+        ((503, b'{"status": "error", "errorType": "timeout", "error": "query timed out"}'), True, "503"),
+        ((429, b'{"status": "error"}'), True, "429"),
         ((401, b"who are you"), False, "401"),
+        ((403, b'{"message": "forbidden"}'), False, "403"),
         ((302, b""), False, "302"),
         ((400, b'{"status": "error", "error": "parse error at char 3"}'), False, "parse error at char 3"),
         ((200, b'{"status": "success", "data": {"resultType": "matrix", "result": []}}'), False, "none of the queries"),
+        ((200, b'{"status": "success", "data": {"resultType": "matrix", "result": null}}'), False, "not an answer"),
         ((200, b"[" * 100_000), True, "JSON"),
     ],
 )
@@ -124,6 +128,44 @@ def test_bad_answers(answer: Any, away: bool, words: str) -> None:
         Endpoint(prometheus.url).fetch({"m": "q"}, start=0.0, end=1.0, step=1.0)
     assert isinstance(caught.value, EndpointAway) == away
     assert prometheus.url in caught.value.where
+
+
+@pytest.mark.parametrize("beside", [{}, {"job": "old"}], ids=["the same labels", "another job"])
+def test_two_series_that_contradict_each_other_convict_nobody(beside: dict[str, str]) -> None:
+    """Of n2 a second exporter says 0 all the time: nothing is known of it, and the others are compared."""
+    well = machines(broken="n4")
+
+    def answer(*asked: Any) -> Any:
+        said = well(*asked)
+        result = said["data"]["result"]
+        zero = [[at, "0"] for at, _ in result[2]["values"]]
+        result.append({"metric": {**result[2]["metric"], **beside}, "values": zero})
+        return said
+
+    with serving(answer) as prometheus:
+        (found,), _ = run(prometheus.url, rounds=1)
+    assert [flag.node for flag in found.flags] == ["n4"]
+
+
+def test_series_that_every_machine_has_several_of_are_averaged() -> None:
+    """Two processors a machine, which differ: n2 is found by both together."""
+    well = machines(broken="n2")
+
+    def answer(*asked: Any) -> Any:
+        said = well(*asked)
+        half = [
+            {
+                "metric": {**one["metric"], "cpu": "1"},
+                "values": [[at, str(float(value) / 2)] for at, value in one["values"]],
+            }
+            for one in said["data"]["result"]
+        ]
+        said["data"]["result"] += half
+        return said
+
+    with serving(answer) as prometheus:
+        (found,), _ = run(prometheus.url, rounds=1)
+    assert [flag.node for flag in found.flags] == ["n2"]
 
 
 def test_the_token_is_sent() -> None:

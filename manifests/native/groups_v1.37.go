@@ -1,0 +1,14 @@
+//go:build v1.37
+
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// isGang reports whether a PodGroup's pods are to start together.  The scheduler of 1.37 knows whichever version is served.
+func isGang(handle fwk.Handle, group types.NamespacedName) bool {
+	object, err := handle.PodGroupManager().PodGroups().Get(group.Namespace, group.Name)
+	return err == nil && object.Spec.SchedulingPolicy.Gang != nil
+}
