@@ -22,14 +22,13 @@ HEAD = f"""\
 # The image may be another with PyTorch; networks such as InfiniBand need their own resources.
 """
 ROUNDS = f"""\
-port=29500
-for pair in $PAIRS; do
+for test in $PAIRS; do
+  port=$((29500 + ${{test%%:*}})); pair=${{test#*:}}
   a=${{pair%%:*}}; b=${{pair##*:}}; rank=0
   [ "$NODE" = "$b" ] && rank=1
   busbw=$(timeout 300 torchrun --nnodes 2 --nproc-per-node "$GPUS" --node-rank $rank --master-port $port \\
     --master-addr "$(echo "$a" | tr . -).{NAME}" /pairs/busbw.py)
   [ $rank = 1 ] || echo "pair,$a,$b,${{busbw:-0}}"
-  port=$((port + 1))
 done
 """
 BUSBW = """\
@@ -57,10 +56,10 @@ dist.destroy_process_group()
 def pair_jobs(rounds: Sequence[Sequence[tuple[str, str]]], gpus: int) -> str:
     """Return a manifest, JSON below a comment, which is YAML."""
     pairs_of: dict[str, list[str]] = defaultdict(list)
-    for pairs in rounds:
-        for pair in pairs:
-            for node in pair:
-                pairs_of[node].append(":".join(pair))
+    for number, pairs in enumerate(rounds):  # both ends of a pair must meet at one port, whatever each did before
+        for a, b in pairs:
+            for node in (a, b):
+                pairs_of[node].append(f"{number}:{a}:{b}")
     labels = {"app": NAME}
     objects = [
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME, "labels": labels}}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import yaml
 
 from benchmarks.evidence.pasted_texts import PASTED
 from benchmarks.evidence.tested_pairs import csv, measure, tree
+from health.pairs.kubernetes_jobs import pair_jobs
 from tests.facts import says
 
 Arnold = Callable[..., Any]
@@ -137,9 +140,41 @@ def test_pairs_are_tested_by_jobs(arnold: Arnold, tmp_path: Path) -> None:
         planned[env["NODE"]] = env["PAIRS"].split()
         assert container["resources"]["limits"] == {"nvidia.com/gpu": int(env["GPUS"])}
         assert (pod["hostname"], pod["subdomain"]) == (env["NODE"], service["metadata"]["name"])
-    wanted = {node: [":".join(pair) for pairs in rounds for pair in pairs if node in pair] for node in planned}
+    wanted = {
+        node: [f"{k}:{':'.join(pair)}" for k, pairs in enumerate(rounds) for pair in pairs if node in pair]
+        for node in planned
+    }
     assert planned == wanted
     assert len({job["metadata"]["name"] for job in jobs}) == 16
+
+
+def test_both_ends_of_a_pair_meet_at_one_port(tmp_path: Path) -> None:
+    """Three nodes: one of them has nobody in each round, and its tests are later ones of its partners."""
+    rounds = [[("a", "b")], [("a", "c")], [("b", "c")]]
+    _, script, *jobs = yaml.safe_load(pair_jobs(rounds, 8))["items"]
+    (tmp_path / "rounds.sh").write_text(script["data"]["rounds.sh"])
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text('#!/bin/sh\necho "$@" >> "$ASKED"\necho 48.5\n')
+    torchrun.chmod(0o755)
+    met, said = defaultdict[str, set[str]](set), ""
+    for job in jobs:
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        own = {variable["name"]: variable["value"] for variable in container["env"]}
+        asked = tmp_path / own["NODE"]
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ASKED": str(asked), **own}
+        command = ["sh", str(tmp_path / "rounds.sh")]
+        said += subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        for test, line in zip(own["PAIRS"].split(), asked.read_text().splitlines(), strict=True):
+            words = line.split()
+            where = {name: words[words.index(f"--{name}") + 1] for name in ("master-addr", "master-port", "node-rank")}
+            met[test].add(f"{where['master-addr']}:{where['master-port']}")
+            assert where["node-rank"] == str(int(test.endswith(own["NODE"])))
+    assert met == {
+        "0:a:b": {"a.arnold-pairs:29500"},
+        "1:a:c": {"a.arnold-pairs:29501"},
+        "2:b:c": {"b.arnold-pairs:29502"},
+    }
+    assert sorted(said.splitlines()) == ["pair,a,b,48.5", "pair,a,c,48.5", "pair,b,c,48.5"]
 
 
 def test_nodes_of_pairs_are_found_in_other_spellings(arnold: Arnold, tmp_path: Path) -> None:
