@@ -75,6 +75,11 @@ class Standing:
         """The last collective that it is known to have called."""
         return self.enqueued if self.enqueued is not None else self.at
 
+    @property
+    def waits(self) -> bool:
+        """Whether it has called what is not completed."""
+        return self.at is not None or self.enqueued != self.completed
+
     def add(self, other: Standing) -> None:
         """Take in another line of the rank: what came first is what it hung in."""
         if self.at is None or other.at is None or self.at == other.at:
@@ -152,12 +157,17 @@ def judge_watchdog(facts: Sequence[object], case: Whereabouts) -> Iterator[objec
         key: list(_behind(key[0], list(ranks.values()), case, voices=None if (key[0], 1) in groups else voices))
         for key, ranks in groups.items()
     }
-    # who waits in another group is its victim, where somebody is behind there
+    # who waits in another group, or for what is sent, is a victim, but where it is behind in all that it waits in
     blamed = {(key, clue.rank) for key, clues in found.items() for clue in clues}
+    of_sends = {rank for rank, _ in sends}
     for key, clues in found.items():
         for clue in clues:
-            waits = [other for other, ranks in groups.items() if other[0] != key[0] and clue.rank in ranks]
-            if all((other, clue.rank) in blamed for other in waits):
+            waits = [
+                other
+                for other, ranks in groups.items()
+                if other[0] != key[0] and clue.rank in ranks and ranks[clue.rank].waits
+            ]
+            if clue.rank not in of_sends and all((other, clue.rank) in blamed for other in waits):
                 yield clue
     for key, ranks in groups.items():
         if not found[key]:

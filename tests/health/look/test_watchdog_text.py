@@ -103,6 +103,21 @@ def seats(*nodes: int) -> str:
     )
 
 
+def test_who_is_idle_in_all_groups_is_behind(look: Looking) -> None:
+    """Rank 2 waits nowhere, though it stands in a tensor-parallel group, too; rank 3, behind as well, waits there."""
+    tp, world = "PG ID 1 PG GUID 7(tp)", "PG ID 0 PG GUID 0(default_pg)"
+    idle = signal(2, 9).replace(f"{world} Rank 2", f"{tp} Rank 0")
+    waits = timeout(3, 10, group=tp).replace(f"[{tp} Rank 3]", f"[{tp} Rank 1]")
+    text = "".join([*map(timeout, (0, 1, 4, 5), [42] * 4), signal(2, 41), idle, signal(3, 41), waits])
+    assert [(suspect.rank, suspect.kind) for suspect in look(job=text).suspects] == [(2, "not-launched")]
+
+
+def test_who_waits_for_what_is_sent_is_a_victim(look: Looking) -> None:
+    """Rank 3 is behind in the group of all, as the stage before it sent it nothing."""
+    waits = timeout(3, 7, op="RECV", group="PG ID 1 PG GUID 7(pp)")
+    assert not look(job="".join([*map(timeout, (0, 1, 4, 5), [42] * 4), signal(3, 41), waits])).suspects
+
+
 @pytest.mark.parametrize(
     ("missing", "named"), [((6, 7), [6, 7]), ((5, 6), []), ((7,), [7])], ids=["a node", "of two nodes", "a rank"]
 )
