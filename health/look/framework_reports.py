@@ -135,7 +135,7 @@ def read_straggler_reports(text: TextFile) -> Iterator[object]:
             yield Clue("slow", "possible", says, *where(*(line for _, line in ranks[of])), rank=of, factor=factor)
 
 
-_FIELD = re.compile(r"^\W*(?:\[\w+\]:)?\s*(time|host|rank|exitcode)\s*: (\S+)")
+_FIELD = re.compile(r"(?:^|[\s>:])(time|host|rank|exitcode) {2,}: (\S+)")
 _ERROR = r"\[rank(?P<rank>\d+)\]:(?:\[[^\]]*\])?\s*(?P<error>(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt)): "
 _RAISED = re.compile(_ERROR + "(?P<words>.*)")
 _OF_OTHERS = re.compile(
@@ -212,7 +212,7 @@ FRAMEWORK_REPORTS = (
     ),
     TextForm(
         "launcher-log",
-        r"Root Cause|^\W*(?:\[\w+\]:)?\s*(?:time|host|rank|exitcode)\s*: |mpirun noticed|srun: error"
+        rf"Root Cause|{_FIELD.pattern}|mpirun noticed|srun: error"
         r"|\[rank\d+\]:.*(?:Error|Exception)\b",
         read_endings,
         judge_endings,

@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from health.collectives.diagnosis import Certainty
 from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, where
@@ -24,12 +25,13 @@ GLOBAL = re.compile(r"\[rank(\d+)\]:")
 _GROUP = r"\[PG (?:ID \d+ PG GUID )?(?P<group>[^\s()\]]*) ?(?:\((?P<name>[^)]*)\))? ?Rank (?P<of_group>\d+)\]"
 _WHO = re.compile(_GROUP)
 _RANK = re.compile(r"\[Rank (\d+)\]")
-_WORK = re.compile(r"Work\w*\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+), NumelOut=(\d+))?")
+_WORK = re.compile(r"Work\w*\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+), NumelOut=(\d+))?[,)]")
 _STATUS = re.compile(
     r"(?:at (?:NCCL )?work(?: sequence id)?: (?P<at>-?\d+).*?)?"
     r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+),.*? last completed (?:NCCL )?work: (?P<completed>-?\d+)",
     re.IGNORECASE,
 )
+_STUCK = re.compile(r"got stuck|Heartbeat monitor timed out")  # What is said of a watchdog that does not speak itself
 _ABSENT = re.compile(
     r"Ranks? (?P<barrier>\d+(?:, ?\d+)*) failed to pass monitoredBarrier"
     r"|Rank 0 successfully reached monitoredBarrier, but .* from rank (?P<lost>\d+)"
@@ -44,6 +46,12 @@ FEWEST_VOICES = 3  # Ranks that must speak before the silence of another says an
 MOST_ABSENT = 4  # Ranks that one line names and that are suspected for it
 MOST_SILENT = 8  # One of so many may be silent and be suspected for it
 BUFFERED = 8  # Collectives, NCCL_STEPS of small ones, that a rank can be ahead of one that it needs
+
+
+class Voice(NamedTuple):
+    """The watchdog of a rank says something, if not where it stands: lines around it may be lost."""
+
+    rank: int
 
 
 @dataclass(slots=True)
@@ -93,6 +101,8 @@ def read_watchdog(text: TextFile) -> Iterator[object]:
         who, rank = _WHO.search(line.text), _RANK.search(line.text)
         work, status = _WORK.search(line.text), _STATUS.search(line.text)
         if not (who or rank) or not (work or status):
+            if who is not None and spoken and not _STUCK.search(line.text):
+                yield Voice(int(spoken[1]))
             continue
         group = ""
         if who is not None and {who["group"], who["name"]} & WORLD:
@@ -118,6 +128,7 @@ def read_watchdog(text: TextFile) -> Iterator[object]:
 def judge_watchdog(facts: Sequence[object], case: Whereabouts) -> Iterator[object]:
     """Yield clues against ranks that are behind, in each group by itself; else what to collect."""
     said = [fact for fact in facts if isinstance(fact, Standing)]
+    voices = {fact.rank for fact in facts if isinstance(fact, Voice)}
     # sends are counted by pairs of ranks: their numbers differ in a job that is well
     sends = {(one.rank, one.at) for one in said if one.op in SENDS}
     said = [one for one in said if one.op not in SENDS and (one.rank, one.at) not in sends]
@@ -138,7 +149,7 @@ def judge_watchdog(facts: Sequence[object], case: Whereabouts) -> Iterator[objec
         for attempt, ranks in enumerate(_attempts(group, standings))
     }
     found = {
-        key: list(_behind(key[0], list(ranks.values()), case, again=(key[0], 1) in groups))
+        key: list(_behind(key[0], list(ranks.values()), case, voices=None if (key[0], 1) in groups else voices))
         for key, ranks in groups.items()
     }
     # who waits in another group is its victim, where somebody is behind there
@@ -168,8 +179,12 @@ def _attempts(group: str, said: list[Standing]) -> list[dict[int, Standing]]:
     return [ranks for ranks in attempts if ranks]
 
 
-def _behind(group: str, ranks: list[Standing], case: Whereabouts, *, again: bool) -> Iterator[Clue]:
-    """Yield clues of one group in one attempt; ``again`` = a rank may be silent in it and not in others."""
+def _behind(group: str, ranks: list[Standing], case: Whereabouts, *, voices: set[int] | None) -> Iterator[Clue]:
+    """Yield clues of one group in one attempt.
+
+    :param voices: ranks that speak, whatever of: one that does not say where it stands has lost lines, and others may
+        have lost all; ``None`` = there are other attempts, and a rank may be silent in one of them.
+    """
     at = Counter(one.at for one in ranks if one.at is not None)
     # without a name it is one group only where ranks in it are those of the job, and no rank speaks for two processes
     if not at or (not group and any(one.rank != one.in_group or one.timeouts > 1 for one in ranks)):
@@ -213,11 +228,25 @@ def _behind(group: str, ranks: list[Standing], case: Whereabouts, *, again: bool
     known = set(range(case.ranks)) if case.ranks is not None else case.seen
     silent = known - {one.rank for one in ranks}
     all_wait = len(waiting) >= FEWEST_VOICES and len(waiting) == len(known) - len(silent)
-    if group == "default_pg" and not again and all_wait and len(silent) <= max(1, len(known) // MOST_SILENT):
+    quiet = voices is not None and not silent & voices
+    if group == "default_pg" and quiet and all_wait and _is_one(silent, known, case):
         for rank in sorted(silent):
             says = f"says nothing, while all {len(waiting)} other ranks wait in {place}"
             alone = len(silent) == 1 and rank in case.seen and case.ranks is not None
             yield Clue("silent", "likely" if alone else "possible", says, *where(waiting[0].lines[0]), rank=rank)
+
+
+def _is_one(silent: set[int], known: set[int], case: Whereabouts) -> bool:
+    """Return whether ranks that are silent can be silent by one cause: one rank, or all of one node.
+
+    Of others lines are lost, as where a log is cut off.
+    """
+    if len(silent) > max(1, len(known) // MOST_SILENT):
+        return False
+    nodes = {seat.node for rank in silent if (seat := case.seats.get(rank))}
+    return len(silent) == 1 or (
+        len(nodes) == 1 and silent == {k for k, seat in case.seats.items() if seat.node in nodes}
+    )
 
 
 def _silence(group: str, ranks: list[Standing], case: Whereabouts) -> str:

@@ -126,10 +126,6 @@ class RankLayout:
         inside = rank // (self.tp * self.dsp)
         return inside % self.dp, inside // self.dp
 
-    def is_representative(self, rank: int) -> bool:
-        """Return whether a rank stands for its worker."""
-        return rank % (self.tp * self.dsp) == 0
-
     def representative(self, dp: int, stage: int) -> int:
         """Return the global rank that stands for a worker."""
         return (stage * self.dp + dp) * self.dsp * self.tp

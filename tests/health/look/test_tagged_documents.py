@@ -29,6 +29,16 @@ def test_each_speaker_has_a_table_of_its_own(tmp_path: Path, tag: str) -> None:
     assert [suspect.node for suspect in look_at_folder(str(tmp_path)).suspects] == ["n2"]
 
 
+@pytest.mark.parametrize(
+    "tag", ["", "0: ", "[default0]:", "[pod/w-1/pt] ", "2026-11-30T10:00:00.123Z ", "[1,0]<stderr>:", "n1: "]
+)
+def test_the_first_failure_of_torchrun_is_read_behind_any_tag(tmp_path: Path, tag: str) -> None:
+    """Host and rank of who was killed."""
+    lines = PASTED["torchrun-killed"].text.splitlines(keepends=True)
+    (tmp_path / "job.log").write_text("".join(tag + line for line in lines))
+    assert [(suspect.node, suspect.rank) for suspect in look_at_folder(str(tmp_path)).suspects] == [("gpu2", 5)]
+
+
 def test_pdsh_says_whose_report_it_is(tmp_path: Path) -> None:
     """Of two nodes the second has a GPU with a row that was not remapped."""
     well, broken = PASTED["smi-well"].text.splitlines(), PASTED["smi-row"].text.splitlines()

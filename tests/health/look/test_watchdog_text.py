@@ -93,6 +93,41 @@ def test_who_spoke_in_another_attempt_is_not_silent(look: Looking) -> None:
     assert not look(job="".join([timeout(0, 42), *(timeout(rank, 100) for rank in range(1, 8))])).suspects
 
 
+def seats(*nodes: int) -> str:
+    """What NCCL says of two ranks on each of some nodes."""
+    ranks = 2 * len(nodes)
+    return "".join(
+        f"n{node}:9:9 [{k}] NCCL INFO comm 0x1 rank {2 * node + k} nranks {ranks} cudaDev {k} - Init COMPLETE\n"
+        for node in nodes
+        for k in range(2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"), [((6, 7), [6, 7]), ((5, 6), []), ((7,), [7])], ids=["a node", "of two nodes", "a rank"]
+)
+def test_lines_that_are_lost_are_no_silence(look: Looking, missing: tuple[int, ...], named: list[int]) -> None:
+    """All other ranks wait in 42: silent are one rank, or both of one node; of two nodes a log was cut."""
+    waiting = "".join(timeout(rank, 42) for rank in range(16) if rank not in missing)
+    found = look(job=waiting, nccl=seats(*range(8)))
+    assert sorted(suspect.rank or 0 for suspect in found.suspects) == named
+
+
+def test_whose_watchdog_is_stuck_is_silent(look: Looking) -> None:
+    """Another thread says that of rank 2, and its watchdog says nothing; three others wait in 42."""
+    stuck = "[rank2]:[F] [PG ID 0 PG GUID 0(default_pg) Rank 2] ProcessGroupNCCL's watchdog got stuck for 480 seconds\n"
+    found = look(job="".join([*map(timeout, (0, 1, 3), [42] * 3), stuck]))
+    assert [(suspect.rank, suspect.kind) for suspect in found.suspects] == [(2, "silent")]
+
+
+def test_a_line_that_is_cut_off_is_no_other_call(look: Looking) -> None:
+    """OpType=ALLRE is no operation, 51 no size; and the rank is not silent, for its watchdog speaks."""
+    for cut in ("ALLRE", "51"):
+        lines = timeout(2, 42).partition("\n")
+        broken = f"{lines[0].partition(cut)[0]}{cut}\n[rank2]:[F] [PG ID 0 PG GUID 0(default_pg) Rank 2] Terminating\n"
+        assert not look(job=broken + "".join(map(timeout, (0, 1, 3), [42] * 3))).suspects
+
+
 def test_who_calls_another_operation_is_the_programs(look: Looking) -> None:
     """One of four gathers where the others reduce: the program is wrong, and no node."""
     found = look(job="".join(timeout(rank, 42, op="ALLGATHER" if rank == 3 else "ALLREDUCE") for rank in range(4)))
