@@ -75,6 +75,7 @@ def peers(
     (a file a host), JSON answers of Prometheus, or the text of an exporter; - is standard input. A machine that stays
     far from its peers for minutes, or a GPU or NIC of it, is flagged; one moment is shown and not judged.
     """
+    from arnold.pages.peers_page import convicting_curves
     from health.peers.comparison import at_moment, detect, is_moment
     from health.peers.recording_files import load_recordings
     from health.peers.verdict import judge
@@ -90,7 +91,8 @@ def peers(
             examined.append(metric)
     verdict = at_moment(recording) if moment else judge(recording, examined)
     save_flags(verdict.flags, flags_out, of=None if yes else verdict.machines)
-    answer(verdict, partial(print_verdict, window=settings.window), as_json=as_json, html=html)
+    show = partial(print_verdict, window=settings.window)
+    answer(verdict, show, as_json=as_json, html=html, charts=lambda found: convicting_curves(found, recording))
 
 
 def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:

@@ -25,15 +25,11 @@ from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
 from health.whatif.analysis_result import Analysis, Stream, Timeline, Timelines
-from health.whatif.graph import ALL, Graph, build_graph
+from health.whatif.graph import ALL, SKEW, Graph, build_graph
 from health.whatif.optypes import CLIP, COMPUTE, SENDS
 from health.whatif.trace import Trace
 
 Array = NDArray[np.float64]
-
-# Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In the
-# published traces no transfer ends too early at all.
-SKEW = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -77,6 +77,18 @@ def test_json_follows_its_schema_and_flags_can_be_used(arnold: Arnold, faulty: P
     assert set(schema["properties"]) == set(document)
 
 
+def test_the_page_shows_the_curve_that_convicts(arnold: Arnold, faulty: Path, tmp_path: Path) -> None:
+    """n03's power beside its peers', with the moment of the alert; a healthy job has no curve."""
+    page = tmp_path / "peers.html"
+    arnold("health", "peers", faulty, "--html", page)
+    text = page.read_text()
+    assert says(text, "n03: CPU usage", "its peers", "alert")
+    assert text.count("<svg") >= 1
+    file = write_csv(tmp_path / "m.csv", cpu_usage=values(seconds=300))
+    arnold("health", "peers", file, "--html", page)
+    assert "its peers" not in page.read_text()
+
+
 def test_a_healthy_job_writes_an_empty_flag_file(arnold: Arnold, tmp_path: Path) -> None:
     """No node is flagged, and the file says exactly that."""
     file = write_csv(tmp_path / "m.csv", cpu_usage=values(seconds=300))

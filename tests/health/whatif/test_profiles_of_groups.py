@@ -83,10 +83,13 @@ def test_collectives_inside_passes_are_operations_of_their_own(tmp_path: Path) -
     assert (first.end - first.start) * 1e6 == pytest.approx(230.0, abs=10.0)  # 30 us, and for rank 4 as long again
 
 
+@pytest.mark.parametrize("factor", [1.05, 1.5])
 @pytest.mark.parametrize(("kind", "slow"), [("cp", 5), ("cp", 12), ("ep", 4), ("ep", 14)])
-def test_the_rank_that_its_group_waits_for_is_named(kind: str, slow: int, arnold: Arnold, tmp_path: Path) -> None:
+def test_the_rank_that_its_group_waits_for_is_named(
+    kind: str, slow: int, factor: float, arnold: Arnold, tmp_path: Path
+) -> None:
     """It alone, of 16: whichever of the ranks of one sequence it is, or which member of an expert group."""
-    for profile in profiles(kind, slow, 1.5):
+    for profile in profiles(kind, slow, factor):
         profile.write(tmp_path)
     (tmp_path / "meta.yaml").write_text(META)
     ran = arnold("health", "look", tmp_path, "--json")
