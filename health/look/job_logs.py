@@ -216,7 +216,9 @@ def _behind(group: str, ranks: list[Standing], case: Whereabouts, *, voices: set
         for one in ranks
         if one not in passed and one.reached is not None and number - BUFFERED <= one.reached < number
     ]
-    if (passed or late) and len(waiting) >= len(passed) + len(late):
+    # two ranks of old versions, which name no group, may well be of two
+    few = len(passed) + len(late) if group else max(len(passed) + len(late), FEWEST_VOICES)
+    if (passed or late) and len(waiting) >= few:
         sure = unsure if len(passed) + len(late) == 1 else "possible"
         for one in passed:
             says = f"waits in {one.at:,}, which the {len(waiting)} that wait in {place} have completed"

@@ -149,6 +149,14 @@ def test_who_calls_another_operation_is_the_programs(look: Looking) -> None:
     assert [(suspect.rank, suspect.kind) for suspect in found.suspects] == [(3, "program-other-operation")]
 
 
+@pytest.mark.parametrize(("others", "named"), [((0,), []), ((0, 1, 3), [2])])
+def test_few_ranks_without_a_group_may_be_of_several(look: Looking, others: tuple[int, ...], named: list[int]) -> None:
+    """PyTorch 2.1 names no group: one that waits in 7 says nothing of one that waits in 4, three do."""
+    line = "[E ProcessGroupNCCL.cpp:475] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, "
+    text = "".join(line.format(rank, 4 if rank == 2 else 7) + "OpType=ALLREDUCE)\n" for rank in (*others, 2))
+    assert [suspect.rank for suspect in look(job=text).suspects] == named
+
+
 def test_sends_are_not_compared(look: Looking) -> None:
     """A rank of a pipeline waits in its send 7, others in receives 42 of theirs: each pair counts on its own."""
     found = look(
