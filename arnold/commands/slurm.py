@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 ANSWERS = "arnold.documents.slurm_answers"
 
 POLICY = "priority-backfill"  # by which jobs are planned unless a daemon says otherwise
+UNKNOWN_JOB = "Invalid job id"  # what scontrol says of a number that it does not know
 LATER = "now+10minutes"  # begin of a job until its order is written; it passes where this program is killed
 # Options of sbatch(1) without a value, or with one that stands behind = alone; all others take the next word.
 FLAGS = frozenset(
@@ -230,7 +231,13 @@ def order(*, orders: str | None, job: str) -> None:
         raise InvalidInput(
             f"{job[:60]!r} is no number of a job", where="JOB", fix="give the number that sbatch printed"
         )
-    record = ask("scontrol", f"show job {job}", "--oneliner")[0].text
+    try:
+        record = ask("scontrol", f"show job {job}", "--oneliner")[0].text
+    except SlurmRefused as error:
+        if UNKNOWN_JOB not in error.message:
+            raise
+        fix = "squeue lists the jobs that wait or run; one that ended is forgotten after some minutes (MinJobAge)"
+        raise UnknownName(f"Slurm knows no job {job[:60]}", where="JOB", fix=fix) from None
     text = re.search(r"\bNodeList=(\S+)", re.sub(r"\b(Req|Exc)NodeList=\S+", "", record))
     hosts = expand_hostlist(text[1]) if text is not None and text[1] != "(null)" else []
     file = _orders(orders) / job
@@ -544,7 +551,7 @@ def _ended(number: str) -> int:
         try:
             state = ask("scontrol", f"show job {number}", "--oneliner")[0].text
         except SlurmRefused as error:
-            if "Invalid job id" in error.message:
+            if UNKNOWN_JOB in error.message:
                 raise
             continue  # a controller that starts anew
         if not re.search(r"\bJobState=(PENDING|CONFIGURING|RUNNING|COMPLETING|SUSPENDED|REQUEUE)", state):

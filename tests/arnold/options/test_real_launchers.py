@@ -269,6 +269,12 @@ def test_slurm_submit_puts_ranks_where_they_were_planned(
     assert hosts == [*EACH_GPU.values()]
 
 
+def test_slurm_order_of_a_job_that_slurm_does_not_know(on_slurm: Arnold) -> None:
+    """The number is named, not the controller, which answers."""
+    ran = on_slurm("slurm", "order", "987654")
+    assert (ran.code, "no job 987654" in ran.err, "squeue" in ran.err, "slurmctld" in ran.err) == (2, True, True, False)
+
+
 def test_slurm_submit_of_what_does_not_fit(on_slurm: Arnold, tmp_path: Path, slurm: dict[str, str]) -> None:
     """Five nodes are wanted of four, or one that is chosen already: nothing is submitted; nor by a trial."""
     script = tmp_path / "train.sh"
