@@ -234,10 +234,11 @@ def _in_hand(path: Path, name: str) -> tuple[LookedAt, Source | None] | None:
 def _files(folder: str) -> Iterator[tuple[Path, str]]:
     """Yield each file with its name below the folder, in order of names; what is hidden is left out."""
     root = Path(folder)
-    if not root.is_dir():
-        problem = "this is a file" if root.exists() else "there is no such folder"
+    # an empty name is no folder to a shell, and the current one to Python
+    if not folder or not root.is_dir():
+        problem = "this is a file" if folder and root.exists() else "there is no such folder"
         fix = "give the folder that holds everything of the job: logs, dumps, dmesg, tests"
-        raise InvalidInput(problem, where=folder, fix=fix)
+        raise InvalidInput(problem, where=folder or "''", fix=fix)
     names = []
     for here, folders, of_folder in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -173,8 +173,10 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     by_rank: dict[int, list[Process]] = {}
     dropped: list[Dropped] = []
     files: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
+    for name in paths:
+        path = Path(name)
+        # an empty name is no folder to a shell, and the current one to Python
+        if name and path.is_dir():
             inside = (file.relative_to(path) for file in sorted(path.rglob("*")) if file.is_file())
             files += (path / file for file in inside if not any(part.startswith(".") for part in file.parts))
         else:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.evidence.pasted_texts import PASTED
+from ground.errors import InvalidInput
 from health.look.folder import look_at_folder
+from health.recovery.stacks import read_dumps
 
 TABLES = [
     f"# nThread 1 nGpus 1\n#  Rank  0 Group  0 Pid 1 on n{node} device  0 [0x1a] NVIDIA H100\n"
@@ -78,3 +80,13 @@ def test_what_a_port_says_in_each_version(tmp_path: Path, words: str, named: boo
     """NCCL 2.22 and later say whether an event is fatal."""
     (tmp_path / "job.log").write_text(f"n1:9:9 [0] transport/net_ib.cc:253 NCCL WARN NET/IB : mlx5_3:1 {words}\n")
     assert [suspect.node for suspect in look_at_folder(str(tmp_path)).suspects] == ["n1"] * named
+
+
+def test_an_empty_name_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as that of a variable which is not set: the folder one stands in is not meant."""
+    monkeypatch.chdir(tmp_path)
+    Path("all.txt").write_text(TABLES[0])
+    with pytest.raises(InvalidInput, match="there is no such folder"):
+        look_at_folder("")
+    with pytest.raises(InvalidInput):
+        read_dumps([""], ranks=2)
