@@ -1,4 +1,4 @@
-"""``arnold health isolate``: a plan of two phases, and the culprit."""
+"""``arnold health isolate``: a plan of two phases and a third, and the culprit."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ Examples:
     multiple=True,
     help="Group of the second phase that failed.",
 )
+@click.option(
+    "--failed-third",
+    "third",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Group of the third run, which the failed groups of the others make, that failed.",
+)
 @html_option
 def command(
     *,
@@ -47,16 +54,18 @@ def command(
     replicas: int | None,
     horizontal: tuple[int, ...],
     vertical: tuple[int, ...],
+    third: tuple[int, ...],
 ) -> None:
     """Find the machine that computes wrongly without an error: two short runs of the job, cut into parts two ways.
 
     Each part keeps TP and PP and runs a few steps on its own, all at once. The culprit is in the part that fails in
-    the first run and in the part that fails in the second. Machines are numbered by node rank.
+    the first run and in the part that fails in the second; a third tells several apart, or confirms one. Machines are
+    numbered by node rank.
     """
     from arnold.documents.recover_answers import isolate_document, print_isolation
     from health.recovery.two_phase_replay import plan_replay
 
     machines = read_machines(job_file, placement)
     plan = plan_replay(machines.job, k=replicas)
-    document = isolate_document(plan, machines, horizontal=horizontal, vertical=vertical)
+    document = isolate_document(plan, machines, horizontal=horizontal, vertical=vertical, third=third)
     answer(document, partial(print_isolation, machines=machines), as_json=as_json, html=html)

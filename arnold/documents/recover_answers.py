@@ -138,12 +138,16 @@ class IsolateDocument(JsonRecord):
     """Node ranks of each group of the first phase: machine x goes to group floor(x / m)."""
     vertical: tuple[tuple[int, ...], ...]
     """Node ranks of each group of the second phase: machine x goes to group x mod n."""
+    third: tuple[tuple[int, ...], ...]
+    """Node ranks of each group of a third run, in which suspects are apart; empty where no group was given."""
     failed_horizontal: tuple[int, ...]
     """Groups of the first phase that failed."""
     failed_vertical: tuple[int, ...]
     """Groups of the second phase that failed."""
+    failed_third: tuple[int, ...]
+    """Groups of the third run that failed."""
     suspects: tuple[JobMachine, ...]
-    """Machines in a failed group of each phase; empty where no group was given."""
+    """Machines in a failed group of each run; empty where no group was given."""
     notes: tuple[str, ...]
     """What is worth knowing, one sentence each."""
 
@@ -260,23 +264,30 @@ def print_peers(out: Console, document: CheckpointPeersDocument) -> None:
 
 
 def isolate_document(
-    plan: ReplayPlan, machines: Machines, *, horizontal: Sequence[int], vertical: Sequence[int]
+    plan: ReplayPlan,
+    machines: Machines,
+    *,
+    horizontal: Sequence[int],
+    vertical: Sequence[int],
+    third: Sequence[int] = (),
 ) -> IsolateDocument:
     """Return the document of a plan and of what came of it."""
-    failed = bool(horizontal or vertical)
-    suspects = plan.suspects(horizontal, vertical) if failed else ()
+    failed = bool(horizontal or vertical or third)
+    suspects = plan.suspects(horizontal, vertical, third) if failed else ()
     cut = [tuple(plan.members(phase, group) for group in range(plan.groups)) for phase in PHASES]
     return record_of(
         IsolateDocument,
         plan,
-        verdict=replay_sentence(plan, machines, suspects, failed=failed),
+        verdict=replay_sentence(plan, machines, suspects, failed=failed, third=bool(third)),
         answer=replay_answer(suspects, failed=failed),
         horizontal=cut[0],
         vertical=cut[1],
+        third=plan.third(horizontal, vertical),
         failed_horizontal=tuple(horizontal),
         failed_vertical=tuple(vertical),
+        failed_third=tuple(third),
         suspects=tuple(map(machines.machine, suspects)),
-        notes=replay_notes(plan, suspects, horizontal=horizontal, vertical=vertical),
+        notes=replay_notes(plan, suspects, horizontal=horizontal, vertical=vertical, third=third),
     )
 
 
@@ -285,19 +296,22 @@ def print_isolation(out: Console, document: IsolateDocument, machines: Machines)
     good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
     out.print(document.verdict, style=GOOD if good else BAD if document.answer == "none" else SO_SO)
     title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"
-    runs = ("first run (horizontal)", "second run (vertical)")
+    runs = {
+        "first run (horizontal)": (document.horizontal, document.failed_horizontal),
+        "second run (vertical)": (document.vertical, document.failed_vertical),
+    }
+    if document.third:
+        runs["third run"] = (document.third, document.failed_third)
 
     def cells(cut: Sequence[Sequence[int]], failed: Sequence[int]) -> list[str]:
         """Return the machines of each group, as far as a column is wide."""
         names = [machines.spelled(members) for members in cut[:LONGEST]]
+        most = 88 // len(runs)
         return [
-            (spelled if len(spelled) <= 44 else f"{spelled[:41]}...") + ("  FAILED" if group in failed else "")
+            (spelled if len(spelled) <= most else f"{spelled[: most - 3]}...") + ("  FAILED" if group in failed else "")
             for group, spelled in enumerate(names)
-        ]
+        ] + [""] * (len(cut) - len(names))
 
-    first = cells(document.horizontal, document.failed_horizontal)
-    second = cells(document.vertical, document.failed_vertical)
-    unseen = [""] * (document.groups - len(first))
-    rows = list(zip(range(document.groups), first + unseen, second + unseen, strict=True))
-    print_rows(out, ("group", *runs), rows, title=title, left=runs, most=LONGEST)
+    rows = list(zip(range(document.groups), *(cells(*run) for run in runs.values()), strict=True))
+    print_rows(out, ("group", *runs), rows, title=title, left=list(runs), most=LONGEST)
     print_sentences(out, "Notes", document.notes)

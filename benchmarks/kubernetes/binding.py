@@ -22,7 +22,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
 from statistics import median
 from time import perf_counter
 
@@ -109,10 +109,11 @@ def measure(plane: ControlPlane, cluster: Cluster, *, size: int, rounds: int) ->
 
 def measure_native(plane: ControlPlane, cluster: Cluster, *, size: int, rounds: int) -> BindingRuns:
     """Both paths in turn, so many times, on a control plane whose kube-scheduler has the plug-in."""
-    space = new_namespace(plane, "native")
+    # a PodGroup that was deleted stays until a controller, which is stopped here, has looked at it
+    space, groups = new_namespace(plane, "native"), (f"group-{number}" for number in count())
     ways = {
         GATED: lambda: _arnold(plane, cluster, space, size),
-        NATIVE: lambda: _arnold(plane, cluster, space, size, native=True),
+        NATIVE: lambda: _arnold(plane, cluster, space, size, group=next(groups)),
     }
     return BindingRuns(len(cluster), size, _in_turn(ways, rounds))
 
@@ -278,28 +279,26 @@ def _bare(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, write
     return run
 
 
-def _arnold(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, native: bool = False) -> BindingRun:
+def _arnold(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, group: str = "") -> BindingRun:
     """Have Arnold plan a gang, and its scheduler bind it.
 
-    :param native: as a PodGroup whose pods have no gate, by the scheduler's plug-in.
+    :param group: name of a PodGroup whose pods have no gate, for the scheduler's plug-in; empty = they have gates.
     """
     notes = {"arnold.dev/parallelism": _parallelism(size)}
-    if native:
-        _, *pods = group = native_group("gang", space, size=size)
+    if group:
+        _, *pods = things = native_group(group, space, size=size)
         for thing in pods:
             thing["metadata"]["annotations"] = notes
             del thing["spec"]["schedulingGates"]
     else:
-        group = gang("gang", space, size=size, annotations=notes)
-    folder = "native" if native else "base"
+        things = gang("gang", space, size=size, annotations=notes)
+    folder = "native" if group else "base"
     with warm_arnold(plane, cluster, space, scheduler=folder) as arnold, Bindings(plane, space) as bindings:
         own = ProcessorTime({"scheduler": arnold.scheduler.pid, "extender": arnold.extender.pid})
-        plane.admin.create_all(group)
+        plane.admin.create_all(things)
         used = ProcessorTime(_cluster_programs(plane))
         start = perf_counter()
         seconds = bindings.moment(size) - start
         run = BindingRun(size / seconds, bindings.moment(1) - start, _spent(size, used, own))
         clear(plane, space)
-        if native:
-            plane.admin.delete("podgroups", "gang", space)
         return run
