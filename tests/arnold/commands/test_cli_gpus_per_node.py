@@ -145,7 +145,7 @@ def test_the_list_of_nodes_says_it(arnold: Arnold, trays: Path, job: Path, tmp_p
 
 
 def test_every_command_with_a_cluster_file_takes_it() -> None:
-    """Wherever --cluster is a file in any format, and more of it counts than names and levels (`flags record`);
+    """Wherever --cluster is a file in any format, and more of it counts than names and levels (`look`, `flags record`);
     a report reads snapshots, which hold how they were read, `watch` a live cluster, and `flags show --capacity` counts
     GPUs as the file has them.
     """
@@ -163,7 +163,7 @@ def test_every_command_with_a_cluster_file_takes_it() -> None:
         command for command in leaves(root) if any("--cluster" in parameter.opts for parameter in command.params)
     ]
     assert len(with_cluster) >= 10
-    of_names = ("record", "report", "watch")
+    of_names = ("look", "record", "report", "watch")
     for command in (command for command in with_cluster if command.name not in of_names):
         if any("--capacity" in parameter.opts for parameter in command.params):
             continue

@@ -158,6 +158,7 @@ ON_SNAPSHOT = {
     "topology validate": "",
     "snapshot": "",
     "health backups": "--placement placed.json",
+    "health look": "logs",
     "health pairs plan": "",
     "health pairs read": "pairs.csv",
     "flags record": "--store store.db --yes",
@@ -195,6 +196,8 @@ def test_every_command_with_a_cluster_takes_a_snapshot(
         "sacct.txt": "JobID|Submit|Start|End|State|NNodes|AllocTRES|NodeList\n"
         f"1|{day}00:00:00|{day}00:00:00|{day}05:00:00|COMPLETED|2|gres/gpu=16|n[0-1]\n",
     }
+    Path("logs").mkdir()
+    texts["logs/pairs.csv"] = texts["pairs.csv"]
     for name, text in texts.items():
         Path(name).write_text(text)
     given = ("--cluster", "eight.csv", "--running", "running.yaml", "--at", "2026-11-29", "--output", "snapshot.json")
