@@ -1,7 +1,7 @@
 """`arnold slurm serve` under slurmdbd, by an account that is its Operator and not root.
 
-MariaDB, which slurmdbd keeps its books in, is Debian's ``mariadb-server-core``; where one of the two is not there, the
-tests are skipped and say so.
+MariaDB, which slurmdbd keeps its books in, is Debian's ``mariadb-server-core``, made by a script that asks a program of
+``mariadb-client-core``; where something is not there, the tests are skipped and say so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.slurm.made_slurm import GRID, NODES, TOPOLOGY
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]
 
 ARNOLD = str(Path(sys.executable).with_name("arnold"))
-NEEDED = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db", "setpriv")
+NEEDED = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db", "my_print_defaults", "setpriv")
 OPERATOR, USER = "daemon", "games"  # accounts of every Debian, with groups of these names
 DATABASE = """\
 AuthType=auth/none
@@ -51,7 +51,8 @@ srun sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME $(id -un)'
 def slurm(install: Install) -> Iterator[RealSlurm]:
     """Eight nodes in two minipods, whose accounting knows an Operator and a user; both may read its folder."""
     if install.root is not None or not all(map(shutil.which, NEEDED)):
-        pytest.skip("no slurmdbd or no MariaDB (apt-get install slurmdbd mariadb-server-core), or a Slurm in a chroot")
+        packages = "slurmdbd mariadb-server-core mariadb-client-core"
+        pytest.skip(f"no slurmdbd or no MariaDB (apt-get install {packages}), or a Slurm in a chroot")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="slurm")))
         folder.chmod(0o755)
