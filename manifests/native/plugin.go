@@ -29,6 +29,7 @@ type planned struct {
 }
 
 var (
+	_ fwk.EnqueueExtensions       = &planned{}
 	_ fwk.PreEnqueuePlugin        = &planned{}
 	_ fwk.PreFilterPlugin         = &planned{}
 	_ fwk.PlacementGeneratePlugin = &planned{}
@@ -88,6 +89,25 @@ func (p *planned) gang(pod *v1.Pod) (types.NamespacedName, bool) {
 	}
 	gang := types.NamespacedName{Namespace: pod.Namespace, Name: *group.PodGroupName}
 	return gang, isGang(p.handle, gang)
+}
+
+// EventsToRegister has the scheduler look again at a pod that was refused when its group's plan changes, and by nothing
+// else: all that wait would be looked at for each pod of their group that comes, the square of their number.
+func (p *planned) EventsToRegister(_ context.Context) ([]fwk.ClusterEventWithHint, error) {
+	resource := fwk.EventResource(fmt.Sprintf("%s.%s.%s", gangPlans.Resource, gangPlans.Version, gangPlans.Group))
+	return []fwk.ClusterEventWithHint{{
+		Event:          fwk.ClusterEvent{Resource: resource, ActionType: fwk.Add | fwk.Update},
+		QueueingHintFn: p.concerns,
+	}}, nil
+}
+
+// concerns tells whether a GangPlan is that of a pod's group.
+func (p *planned) concerns(_ klog.Logger, pod *v1.Pod, _, object any) (fwk.QueueingHint, error) {
+	plan, ok := object.(*unstructured.Unstructured)
+	if gang, grouped := p.gang(pod); ok && grouped && gang == gangOf(plan) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
 }
 
 // PreEnqueue holds the pods of a group that has no nodes; nothing is written into them meanwhile.
