@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import click
 
 from arnold.console.output import answer
 from arnold.options.command import JsonCommand
+from arnold.options.field_options import F
 from arnold.options.job_options import read_machines, running_job_options
 from arnold.options.shared_options import html_option
 
@@ -18,32 +20,19 @@ Examples:
 """
 
 
+def _failed_option(run: str, help: str) -> Callable[[F], F]:
+    """Return the option ``--failed-RUN``: groups of a run, by number."""
+    return click.option(f"--failed-{run}", run, type=click.IntRange(min=0), multiple=True, help=help)
+
+
 @click.command("isolate", cls=JsonCommand, document="arnold.documents.recover_answers:IsolateDocument", epilog=EXAMPLES)
 @running_job_options
 @click.option(
     "--replicas", type=click.IntRange(min=1), help="Replicas of a group.  [default: the most that leave one culprit]"
 )
-@click.option(
-    "--failed-horizontal",
-    "horizontal",
-    type=click.IntRange(min=0),
-    multiple=True,
-    help="Group of the first phase that failed.",
-)
-@click.option(
-    "--failed-vertical",
-    "vertical",
-    type=click.IntRange(min=0),
-    multiple=True,
-    help="Group of the second phase that failed.",
-)
-@click.option(
-    "--failed-third",
-    "third",
-    type=click.IntRange(min=0),
-    multiple=True,
-    help="Group of the third run, which the failed groups of the others make, that failed.",
-)
+@_failed_option("horizontal", "Group of the first phase that failed.")
+@_failed_option("vertical", "Group of the second phase that failed.")
+@_failed_option("third", "Group of the third run, which the failed groups of the others make, that failed.")
 @html_option
 def command(
     *,
