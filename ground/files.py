@@ -192,6 +192,11 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     _LOG.info("wrote %s, %s bytes", path, f"{len(data):,}")
 
 
+def is_folder(name: str) -> bool:
+    """Return whether a name is that of a folder: an empty one is none to a shell, and the current one to Python."""
+    return bool(name) and Path(name).is_dir()
+
+
 def write_files(contents: Mapping[str, str | bytes]) -> None:
     """Write files, each whole or not at all, by name and in order; raises as :func:`write_file`."""
     for path, content in contents.items():

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 from ground.errors import ArnoldError, InvalidInput, few
-from ground.files import HEAD, MAX_LINE, ByteStream, Source, opened, read_source
+from ground.files import HEAD, MAX_LINE, ByteStream, Source, is_folder, opened, read_source
 from ground.records import JsonRecord
 from health.look.bandwidth_text import BANDWIDTH_TEXT, judge_pairs
 from health.look.evidence import (
@@ -234,8 +234,7 @@ def _in_hand(path: Path, name: str) -> tuple[LookedAt, Source | None] | None:
 def _files(folder: str) -> Iterator[tuple[Path, str]]:
     """Yield each file with its name below the folder, in order of names; what is hidden is left out."""
     root = Path(folder)
-    # an empty name is no folder to a shell, and the current one to Python
-    if not folder or not root.is_dir():
+    if not is_folder(folder):
         problem = "this is a file" if folder and root.exists() else "there is no such folder"
         fix = "give the folder that holds everything of the job: logs, dumps, dmesg, tests"
         raise InvalidInput(problem, where=folder or "''", fix=fix)

@@ -25,7 +25,7 @@ from typing import Annotated, Literal, NamedTuple
 from annotated_types import Interval
 
 from ground.errors import InvalidInput
-from ground.files import Source, read_source
+from ground.files import Source, is_folder, read_source
 from ground.records import JsonRecord
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
@@ -175,8 +175,7 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
     files: list[Path] = []
     for name in paths:
         path = Path(name)
-        # an empty name is no folder to a shell, and the current one to Python
-        if name and path.is_dir():
+        if is_folder(name):
             inside = (file.relative_to(path) for file in sorted(path.rglob("*")) if file.is_file())
             files += (path / file for file in inside if not any(part.startswith(".") for part in file.parts))
         else:
