@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.kubernetes_answers import GangsWatchedDocument
     from arnold.documents.store_answers import RecordDocument, WatchDocument
+    from arnold.pages.charts import ChartCard
     from health.peers.comparison import ComparisonSettings
     from health.peers.verdict import PeersVerdict
     from health.peers.watch import Endpoint, WatchRound
@@ -75,7 +76,6 @@ def peers(
     (a file a host), JSON answers of Prometheus, or the text of an exporter; - is standard input. A machine that stays
     far from its peers for minutes, or a GPU or NIC of it, is flagged; one moment is shown and not judged.
     """
-    from arnold.pages.peers_page import convicting_curves
     from health.peers.comparison import at_moment, detect, is_moment
     from health.peers.recording_files import load_recordings
     from health.peers.verdict import judge
@@ -91,8 +91,13 @@ def peers(
             examined.append(metric)
     verdict = at_moment(recording) if moment else judge(recording, examined)
     save_flags(verdict.flags, flags_out, of=None if yes else verdict.machines)
-    show = partial(print_verdict, window=settings.window)
-    answer(verdict, show, as_json=as_json, html=html, charts=lambda found: convicting_curves(found, recording))
+
+    def curves(found: PeersVerdict) -> Iterable[ChartCard]:
+        from arnold.pages.peers_page import convicting_curves  # a page alone waits for charts
+
+        return convicting_curves(found, recording)
+
+    answer(verdict, partial(print_verdict, window=settings.window), as_json=as_json, html=html, charts=curves)
 
 
 def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
