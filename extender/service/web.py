@@ -56,6 +56,7 @@ from scheduler.queue.policy import QueuePolicy
 logger = logging.getLogger(__name__)
 
 JSON = "application/json"
+WRITE_SECONDS = 1.0  # for which a refusal waits for the plan that is being written, at the most
 
 
 class BodyReader:
@@ -184,7 +185,6 @@ class HttpApplication:
             raise HTTPException(401, "show a client certificate of the CA that --client-ca names")
 
 
-WRITE_SECONDS = 1.0  # for which a refusal waits for the plan that is being written, at the most
 CHECK_SECONDS = 10.0  # how often the files are looked at
 
 Signature = tuple[tuple[int, int, int], ...]

@@ -102,13 +102,13 @@ class StepBreakdown(JsonRecord):
     """Nothing ran on the device; null = no device was recorded."""
 
 
-def whole_step(analysis_seconds: float, breakdown: tuple[StepBreakdown, ...]) -> float | None:
+def whole_step(traced_seconds: float, breakdown: tuple[StepBreakdown, ...]) -> float | None:
     """Return how long a whole step is, the median over the ranks whose profiles know it, where it is noticeably longer
     than its traced operations; ``None`` = these are the step.
     """
     lengths = sorted(step.step for step in breakdown)
     whole = lengths[len(lengths) // 2] if lengths else 0.0
-    return whole if whole > (1 + NOTICED) * analysis_seconds else None
+    return whole if whole > (1 + NOTICED) * traced_seconds else None
 
 
 def sentence_on_arrivals(arrivals: Arrivals) -> str:

@@ -25,6 +25,11 @@ from health.whatif.trace import Trace
 Places = tuple[int, ...]
 Edge = tuple[int, int]
 
+ALL = 0  # Data-parallel ranks that take part in a transfer: all of them
+# Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In the
+# published traces no transfer ends too early at all.
+SKEW = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Direction:
@@ -170,9 +175,7 @@ class TransferGroup(NamedTuple):
     """Operations that transfer together; a compute operation is a group of its own."""
 
     members: tuple[int, ...]  # places of the operations
-    joined: (
-        int  # neighbouring data-parallel ranks whose same operation belongs to it too: ALL of them, or 1 = no others
-    )
+    joined: int  # neighbouring data-parallel ranks whose same operation belongs to it: ALL of them, or 1 = no others
     spent: tuple[int, ...] = ()  # operations whose end no later group needs
 
 
@@ -257,12 +260,6 @@ def _groups(trace: Trace, stages: Sequence[StageOperations]) -> Iterable[Transfe
     for i, operation in enumerate(trace.operations):
         if i not in grouped:
             yield TransferGroup((i,), joined[operation.optype])
-
-
-ALL = 0  # Data-parallel ranks that take part in a transfer: all of them
-# Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In the
-# published traces no transfer ends too early at all.
-SKEW = 0.01
 
 
 def _joined(trace: Trace, optype: str) -> int:

@@ -329,6 +329,9 @@ def with_whole_backwards(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     return whole, [note]
 
 
+TOGETHER = 5e-3  # Seconds between the ends of a barrier of processes that share processors
+
+
 def with_barriers(ops: Sequence[Op]) -> list[Op]:
     """Return operations of a job on CPUs: the last all-reduce of a step is its barrier if all ranks leave it together,
     and else one more of gradients, as calls there do not say which group they are of.
@@ -348,9 +351,6 @@ def with_barriers(ops: Sequence[Op]) -> list[Op]:
         for op in ops
         if op.optype != optypes.CLIP
     ]
-
-
-TOGETHER = 5e-3  # Seconds between the ends of a barrier of processes that share processors
 
 
 class Transfers:
