@@ -81,12 +81,13 @@ class LineCounts:
     @cached_property
     def _inside(self) -> list[dict[int, list[int]]]:
         """By level but the closest, of each domain those of the next level in it."""
-        inside = []
+        inside: list[dict[int, list[int]]] = []
         for level in range(len(self.paths) - 1):
-            inside.append(defaultdict[int, list[int]](list))
+            of_level = defaultdict[int, list[int]](list)
             for domain, closer in np.unique(self.paths[level : level + 2], axis=1).T.tolist():
-                inside[-1][domain].append(closer)
-        return list[dict[int, list[int]]](inside)
+                of_level[domain].append(closer)
+            inside.append(of_level)
+        return inside
 
     @cached_property
     def _kinds(self) -> list[dict[int, Kind]]:
