@@ -192,8 +192,6 @@ MOST_COST = 50.0  # Percent of a step that spread over two domains costs: ten ti
 @html_option
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     steps: str,
     job_file: str | None,
     name: str | None,
@@ -231,7 +229,7 @@ def command(
         called = name or (job.name if job is not None else measured.job) or Path(steps).stem
         record = records_document(_gains(fit, measured, job, called))
         write_file(output, to_json(record) + "\n")
-    answer(document, print_calibration, as_json=as_json, html=html)
+    answer(document, print_calibration)
 
 
 def _job(file: str, measured: MeasuredSteps) -> JobDocument:

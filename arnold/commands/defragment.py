@@ -48,7 +48,6 @@ MOST_LOST = 10**11  # GPU-seconds of all running jobs, 100,000 GPUs for eleven d
 @priority_option()
 def command(
     *,
-    as_json: bool,
     inputs: PlacementInputs,
     running: tuple[str, ...],
     moves: int | None,
@@ -110,5 +109,5 @@ def command(
         instance = instance.settled(result.outcome)
         document = defragment_document(instance, result, budget, stopping)
     then = "" if result.outcome.evaluation is None else said_again("defragment", "--json")
-    answer(document, lambda out, shown: print_defragmentation(out, instance, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_defragmentation(out, instance, shown, then=then))
     return exit_code(result.status)

@@ -31,7 +31,7 @@ PAGE = "arnold-demo.html"
 @file_option("--html", written=True, default=PAGE, show_default=True, help=PAGE_HELP)
 @file_option("--save", metavar="FOLDER", written=True, help=SAVE_HELP)
 @takes(limits=Limits)
-def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> int:
+def command(*, html: str, save: str | None, limits: Limits) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
 
     Prints the comparison and writes one self-contained HTML page, which needs no network: the cluster with the job on
@@ -76,7 +76,7 @@ def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> in
         out.print(f"The page with the picture: {shown.page}", soft_wrap=True)
         _print_what_next(out, shown.files)
 
-    answer(document, show, as_json=as_json)
+    answer(document, show)
     return exit_code(*(outcome.status for outcome in outcomes))
 
 

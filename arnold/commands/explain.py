@@ -13,7 +13,7 @@ from arnold.console.output import answer, exit_code, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
-from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option, policy_option, priority_option
+from arnold.options.shared_options import RUNNING_JOBS_HELP, own_page_option, policy_option, priority_option
 from ground.errors import InvalidInput, some
 from ground.files import write_file
 
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
 @policy_option("--when")
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
 @priority_option("--stop")
-@html_option
+@own_page_option
 def command(
     *,
-    as_json: bool,
     html: str | None,
     inputs: PlacementInputs,
     running: tuple[str, ...],
@@ -74,9 +73,9 @@ def command(
     if (when or stop) and html is not None:
         raise InvalidInput("there is no page of running jobs", where="--html", fix="leave --html out")
     if when:
-        return _when(inputs, running, history=history, policy=policy, as_json=as_json)
+        return _when(inputs, running, history=history, policy=policy)
     if stop:
-        return _stop(inputs, running, priority=priority, as_json=as_json)
+        return _stop(inputs, running, priority=priority)
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
@@ -94,11 +93,11 @@ def command(
 
         write_file(html, placement_page(cluster, instance.job, [outcome], more=explanation_cards(document)))
     then = "" if outcome.evaluation is None else said_again("place", without=("--html",))
-    answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown, then=then))
     return exit_code(outcome.status)
 
 
-def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | None, policy: str, as_json: bool) -> int:
+def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | None, policy: str) -> int:
     """Say when the job starts beside those that run and wait, by the policy of the queue."""
     from arnold.documents.start_answers import print_when, when_document
     from scheduler.placement.types import ALGORITHMS
@@ -128,12 +127,12 @@ def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | N
             cluster, job, jobs.running, now=seconds, solver=solver, limits=limits, queue=queue, history=run_times
         )
     document = when_document(instance, starts, now=seconds)
-    answer(document, lambda out, shown: print_when(out, instance, shown), as_json=as_json)
+    answer(document, lambda out, shown: print_when(out, instance, shown))
     never: Status = "infeasible" if document.stopped_at is None else "timeout"
     return 0 if document.start.p50 is not None else exit_code(never)
 
 
-def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float | None, as_json: bool) -> int:
+def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float | None) -> int:
     """Say which running jobs to stop so that the job starts at once."""
     from arnold.documents.start_answers import print_stop, stop_document
     from scheduler.placement.types import ALGORITHMS
@@ -146,7 +145,7 @@ def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float 
             solver=ALGORITHMS.load("exact"), limits=replace(inputs.limits, progress=say),
         )  # fmt: skip
     document = stop_document(instance, stopping, now=now.timestamp())
-    answer(document, lambda out, shown: print_stop(out, instance, shown), as_json=as_json)
+    answer(document, lambda out, shown: print_stop(out, instance, shown))
     return exit_code(stopping.status)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command_table import CommandRow, LazyGroup, command_row
-from arnold.console.output import answer, emit_json
+from arnold.console.output import answer, emit_json, prints_json
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
@@ -127,7 +127,6 @@ def changed(
 @at_option
 def record(
     *,
-    as_json: bool,
     files: tuple[str, ...],
     store: str,
     rules: str | None,
@@ -162,7 +161,7 @@ def record(
         batches = (ledger.record(flags, now=now, stamp=stamp) for flags, stamp in findings)
         return sum(batches, Recorded((*over, *ledger.settle(now))))
 
-    answer(changed(store, change, now=now, breaker=breaker), print_recorded, as_json=as_json)
+    answer(changed(store, change, now=now, breaker=breaker), print_recorded)
 
 
 @click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
@@ -172,9 +171,7 @@ def record(
 @click.option("--by", metavar="NAME", help="Name of the person who lifts the flags.  [default: the user's name]")
 @click.option("--after-test", is_flag=True, help="A test was passed: probation for a day, small jobs first.")
 @at_option
-def lift(
-    *, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, after_test: bool, at: str | None
-) -> None:
+def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, after_test: bool, at: str | None) -> None:
     """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
 
     What detectors find afterwards flags them again.
@@ -203,7 +200,7 @@ def lift(
             raise InvalidInput(f"the store holds nothing against {', '.join(strangers[:5])}", where="NODE", fix=fix)
         return Recorded(tuple(events))
 
-    answer(changed(store, change, now=now, create=False), print_recorded, as_json=as_json)
+    answer(changed(store, change, now=now, create=False), print_recorded)
 
 
 @click.command("compact", cls=JsonCommand, document="health.flags.flag_store:Compaction")
@@ -216,7 +213,7 @@ def lift(
     help="Age up to which history stays whole: 12h, 90d, 26w.",
 )
 @file_option("--archive", written=True, help="File to write the whole store to first, as it was.")
-def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> None:
+def compact(*, store: str, keep: str, archive: str | None) -> None:
     """Forget old history, so that a store does not grow for ever.
 
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
@@ -244,7 +241,7 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
         if archive is not None:
             out.print(f"{archive} has the store as it was")
 
-    answer(done, show_compacted, as_json=as_json)
+    answer(done, show_compacted)
 
 
 @click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument")
@@ -253,7 +250,7 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
 @file_option("--output", written=True, help="File to write the flags to as well, for --flags of other commands.")
 @click.option("--capacity", is_flag=True, help="Show what the flags cost: nodes and GPUs, by source and age.")
 @file_option("--cluster", help=CLUSTER_HELP, needs=("--capacity",))
-def show(*, as_json: bool, store: str, at: str | None, output: str | None, capacity: bool, cluster: str | None) -> None:
+def show(*, store: str, at: str | None, output: str | None, capacity: bool, cluster: str | None) -> None:
     """Show the nodes that are flagged, now or at a time, with source, end and reason.
 
     $ arnold flags show --store flags.db
@@ -303,7 +300,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None, capac
         known = None if cluster is None else ClusterFiles(cluster).read().cluster
         gpus = None if known is None else dict(zip(known.names, known.gpus.tolist(), strict=True))
         document = replace(document, capacity=lost_capacity(document.nodes, instant, gpus))
-    answer(document, print_held_flags, as_json=as_json, file=output)
+    answer(document, print_held_flags, file=output)
 
 
 @click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument")
@@ -312,7 +309,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None, capac
 @click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: --since to --until]")
 @click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: the beginning]")
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: now]")
-def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
+def why(*, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
     """Say why a node was avoided: each of its flags with source, evidence, begin and end.
 
     $ arnold flags why n0123 --store flags.db
@@ -355,7 +352,7 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
         gap=opened.because if reaches else "",
         torn=0,
     )
-    answer(document, print_why_flagged, as_json=as_json)
+    answer(document, print_why_flagged)
 
 
 # Ends of jobs that say something of their nodes, and whether they failed
@@ -365,7 +362,7 @@ LEMON_STATES = {"COMPLETED": False, "FAILED": True, "NODE_FAIL": True, "BOOT_FAI
 @click.command("lemons", cls=JsonCommand, document=f"{ANSWERS}:LemonsDocument")
 @click.argument("file", type=FILE)
 @file_option("--output", written=True, help="File to write the flags to, for `arnold flags record`.")
-def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
+def find_lemons(*, file: str, output: str | None) -> None:
     """Find repeat offenders: nodes on which jobs of several programs fail more than such jobs fail elsewhere.
 
     FILE is some weeks of Slurm's accounting, as `arnold formats jobs` says, with NodeList beside, or GangHistories and
@@ -406,7 +403,7 @@ def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
         lemons=tuple(found),
         flags=tuple(lemon.flag() for lemon in found),
     )
-    answer(document, print_lemons, as_json=as_json, file=output)
+    answer(document, print_lemons, file=output)
 
 
 def _incidents(source: Source) -> tuple[list[JobRun], set[str]]:
@@ -454,9 +451,7 @@ STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or o
 @file_option("--output", written=True, help="File to write the flags to, for --flags of other commands.")
 @yes_option
 @at_option
-def import_(
-    *, as_json: bool, file: str, by: str, store: str | None, output: str | None, yes: bool, at: str | None
-) -> None:
+def import_(*, file: str, by: str, store: str | None, output: str | None, yes: bool, at: str | None) -> None:
     """Take what a monitor of Kubernetes nodes found, or why nodes of Slurm are down or drained.
 
     FILE is what `kubectl get nodes -o json` prints, or better `kubectl get nodes,events -A -o json`; - is stdin. What
@@ -497,7 +492,7 @@ def import_(
         document = ImportDocument(
             source=by, nodes=reports.nodes, healthy=healthy, flags=reports.flags, recorded=recorded
         )
-    answer(document, print_imported, as_json=as_json, file=output)
+    answer(document, print_imported, file=output)
 
 
 def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocument:
@@ -520,7 +515,7 @@ def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocumen
 @click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument")
 @store_option
 @file_option("--output", written=True, help="File to write to.  [default: standard output]")
-def export(*, as_json: bool, store: str, output: str | None) -> None:
+def export(*, store: str, output: str | None) -> None:
     """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
 
     `arnold flags import --from flag-store` makes the same store of it again.
@@ -533,7 +528,7 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     from topology.flag_sources import open_log
 
     with open_log(store) as log:
-        if output is None and not as_json:
+        if output is None and not prints_json():
             for line in log.lines():
                 click.echo(line)
             return
@@ -541,7 +536,7 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     text = "".join(lines)
     if output is not None:
         write_file(output, text)
-    if as_json:
+    if prints_json():
         left = text if output is None else None
         emit_json(ExportDocument(store=store, events=len(lines), output=output, text=left))
 
@@ -550,7 +545,7 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
 @store_option
 @yes_option
 @kubeconfig_options
-def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
+def sync(*, store: str, yes: bool, which: WhichCluster) -> None:
     """Bring the annotations of nodes in line with a flag store, so that gangs heed it.
 
     What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
@@ -568,14 +563,14 @@ def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
     with open_log(store) as log:
         held, slowdowns = log.holding(now), log.slowdowns()
     changes, strangers = on_cluster(which, lambda flags: flags.sync(held, known=slowdowns, now=now), yes=yes)
-    answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), print_changed, as_json=as_json)
+    answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), print_changed)
 
 
 @click.command("apply", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
 @click.argument("file", type=FILE)
 @yes_option
 @kubeconfig_options
-def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
+def apply(*, file: str, yes: bool, which: WhichCluster) -> None:
     """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
     (then `arnold flags sync` also takes off what has ended); - is stdin.
 
@@ -597,12 +592,12 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     changes = on_cluster(which, lambda flags: flags.apply(active), yes=yes)
     expired = sum(not flag.active(now) for flag in flags)
     document = FlagsChangedDocument(tuple(changes), expired=expired)
-    answer(document, print_changed, as_json=as_json)
+    answer(document, print_changed)
 
 
 @click.command("list", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsDocument")
 @kubeconfig_options
-def list_(*, as_json: bool, which: WhichCluster) -> None:
+def list_(*, which: WhichCluster) -> None:
     """Show the nodes that are flagged.
 
     $ arnold flags list
@@ -612,14 +607,14 @@ def list_(*, as_json: bool, which: WhichCluster) -> None:
     from extender.node_flags import NodeFlags, on_cluster
 
     document = flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC))
-    answer(document, print_flags, as_json=as_json)
+    answer(document, print_flags)
 
 
 @click.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Clear the flags of all nodes.")
 @kubeconfig_options
-def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
+def clear(*, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
     """Take the flags off nodes: names or Slurm hostlists.
 
     $ arnold flags clear n0017
@@ -635,4 +630,4 @@ def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: Whi
         raise InvalidInput(problem, where="arnold flags clear", fix="name nodes, or say --all")
     names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
     changes = on_cluster(which, lambda flags: flags.clear(names))
-    answer(FlagsChangedDocument(tuple(changes), expired=0), print_changed, as_json=as_json)
+    answer(FlagsChangedDocument(tuple(changes), expired=0), print_changed)

@@ -20,7 +20,7 @@ from ground.files import read_source
 )
 @html_option
 @takes(files=ClusterFiles)
-def command(*, as_json: bool, html: str | None, placement: str, failure_level: str | None, files: ClusterFiles) -> None:
+def command(*, placement: str, failure_level: str | None, files: ClusterFiles) -> None:
     """Say which machine keeps the backup of each machine, so that both are not lost at once.
 
     A peer shares no PP, DP or TP group and no rack with the machine; each machine keeps the backup of exactly one, as
@@ -45,4 +45,4 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
     document = peers_document(peers, cluster, source=files.cluster, level=rack, notes=loaded.notes)
-    answer(document, print_peers, as_json=as_json, html=html)
+    answer(document, print_peers)

@@ -42,8 +42,6 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @takes(settings=TriggerSettings)
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     files: tuple[str, ...],
     format: str | None,
     node_map: str | None,
@@ -80,4 +78,4 @@ def command(
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
     document = collectives_document(diagnosis, format=recognised, node_of=node_of, flags=flags)
     save_flags(document.flags, flags_out, of=None if yes else len({*node_of.values()}))
-    answer(document, print_collectives, as_json=as_json, html=html)
+    answer(document, print_collectives)

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 @takes(view=StackView)
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     dumps: tuple[str, ...],
     job_file: str | None,
     placement: str | None,
@@ -82,4 +80,4 @@ def command(
     eviction = decide(machines, [look_at(look, machines, view=view) for look in looks], family=unit)
     flags = eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold_hours))
     document = evict_document(eviction, looks, view=view, flags=flags)
-    answer(document, print_eviction, as_json=as_json, html=html)
+    answer(document, print_eviction)

@@ -30,8 +30,6 @@ def _failed_option(run: str, help: str) -> Callable[[F], F]:
 @html_option
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     job_file: str | None,
     placement: str | None,
     replicas: int | None,
@@ -54,4 +52,4 @@ def command(
     machines = read_machines(job_file, placement)
     plan = plan_replay(machines.job, k=replicas)
     document = isolate_document(plan, machines, horizontal=horizontal, vertical=vertical, third=third)
-    answer(document, partial(print_isolation, machines=machines), as_json=as_json, html=html)
+    answer(document, partial(print_isolation, machines=machines))

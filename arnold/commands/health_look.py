@@ -8,7 +8,13 @@ from arnold.console.output import answer, progress, save_flags
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option
-from arnold.options.shared_options import CLUSTER_HELP, PLACEMENT_HELP, flags_out_option, html_option, yes_option
+from arnold.options.shared_options import (
+    CLUSTER_HELP,
+    PLACEMENT_HELP,
+    flags_out_option,
+    html_option,
+    yes_option,
+)
 from ground.files import read_source
 
 
@@ -25,8 +31,6 @@ from ground.files import read_source
 @html_option
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     flags_out: str | None,
     yes: bool,
     folder: str,
@@ -58,5 +62,5 @@ def command(
         look = look_at_folder(folder, given=given, cluster=known)
     document = look_document(look, folder, now=datetime.now(UTC))
     save_flags(document.flags, flags_out, of=None if yes else look.nodes, cluster=known)
-    answer(document, print_look, as_json=as_json, html=html)
+    answer(document, print_look)
     return 1 if document.suspects else 0

@@ -31,7 +31,6 @@ TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
 @align_clocks_option
 def command(
     *,
-    as_json: bool,
     files: tuple[str, ...],
     meta: str | None,
     save: str,
@@ -65,4 +64,4 @@ def command(
         conversion = convert_files(files, layout, settings, source=source)
     written = write_conversion(conversion, sizes, save)
     document = op_trace_document(conversion, layout, [str(path) for path in written])
-    answer(document, print_op_trace, as_json=as_json)
+    answer(document, print_op_trace)

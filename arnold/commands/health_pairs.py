@@ -34,7 +34,7 @@ def command() -> None:
     "--output", written=True, help="Write what runs the rounds: a batch script of Slurm, or, with .yaml, Jobs."
 )
 @takes(files=ClusterFiles)
-def plan(*, as_json: bool, suspects: str | None, results: str | None, output: str | None, files: ClusterFiles) -> None:
+def plan(*, suspects: str | None, results: str | None, output: str | None, files: ClusterFiles) -> None:
     """Say which pairs of nodes to test, in rounds; the pairs of a round run at once, each node in one at most.
 
     Three rounds tell a slow node from a slow uplink or switch by the topology. With what was measured (--results) the
@@ -71,7 +71,7 @@ def plan(*, as_json: bool, suspects: str | None, results: str | None, output: st
     if output is not None:
         script = pair_jobs if output.endswith((".yaml", ".yml")) else batch_script
         write_file(output, script(rounds, cluster.node_size))
-    answer(document, print_plan, as_json=as_json)
+    answer(document, print_plan)
 
 
 @click.command("read", cls=JsonCommand, document="arnold.documents.look_answers:PairsDocument")
@@ -79,7 +79,7 @@ def plan(*, as_json: bool, suspects: str | None, results: str | None, output: st
 @cluster_options
 @html_option
 @takes(files=ClusterFiles)
-def read(*, as_json: bool, html: str | None, measured: str, files: ClusterFiles) -> int:
+def read(*, measured: str, files: ClusterFiles) -> int:
     """Name the node, link or part of the network that makes pairs slow, by group testing with noise.
 
     RESULTS is a CSV with the columns node_a, node_b and busbw_gbs, the bus bandwidth that all_reduce_perf prints for
@@ -95,5 +95,5 @@ def read(*, as_json: bool, html: str | None, measured: str, files: ClusterFiles)
     cluster = files.read_aloud().cluster
     pairs = read_pairs(read_source(measured), cluster)
     document = pairs_document(findings_of(pairs, cluster), pairs)
-    answer(document, print_pairs, as_json=as_json, html=html)
+    answer(document, print_pairs)
     return 1 if document.suspects else 0

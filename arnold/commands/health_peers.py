@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import answer, as_written, print_rows, progress, save_flags
+from arnold.console.output import answer, as_written, print_rows, prints_json, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.peers_options import DetectorOptions, asks_prometheus, positive_option
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 @takes(columns=SampleColumns, detector=DetectorOptions)
 def peers(
     *,
-    as_json: bool,
-    html: str | None,
     files: tuple[str, ...],
     format: str | None,
     flags_out: str | None,
@@ -93,7 +91,7 @@ def peers(
 
         return convicting_curves(found, recording)
 
-    answer(verdict, partial(print_verdict, window=settings.window), as_json=as_json, html=html, charts=curves)
+    answer(verdict, partial(print_verdict, window=settings.window), charts=curves)
 
 
 def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
@@ -133,7 +131,6 @@ def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
 @yes_option
 def watch(
     *,
-    as_json: bool,
     endpoint: Endpoint,
     plan: WatchPlan,
     settings: ComparisonSettings,
@@ -173,7 +170,7 @@ def watch(
             document = watch_document(made, recorded)
             if made.verdict is not None:
                 save_flags(document.flags, flags_out)
-            tell_round(document, as_json=as_json)
+            tell_round(document)
             if once:
                 return
 
@@ -189,11 +186,11 @@ def stopped_by_sigterm() -> Iterator[Event]:
         signal.signal(signal.SIGTERM, before)
 
 
-def tell_round(document: WatchDocument | GangsWatchedDocument, *, as_json: bool) -> None:
+def tell_round(document: WatchDocument | GangsWatchedDocument) -> None:
     """Print a round on one line, as JSON or for a person."""
     from ground.records import json_data
 
-    data = as_written(json_data(type(document), document)) if as_json else None
+    data = as_written(json_data(type(document), document)) if prints_json() else None
     click.echo(document.line if data is None else json.dumps(data, allow_nan=False))
     sys.stdout.flush()
 

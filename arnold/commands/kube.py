@@ -63,7 +63,7 @@ def command() -> None:
 @command.command("gangs", cls=JsonCommand, document=f"{ANSWERS}:GangsDocument")
 @_namespace
 @kubeconfig_options
-def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
+def gangs(*, namespace: str | None, which: WhichCluster) -> None:
     """List gangs, their plans and spreads.
 
     The gap says how far from the best the objective may be; 0 is proved, and the column beside it says down to where.
@@ -76,7 +76,7 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
     from extender.live_cluster import list_plans
 
     plans = [plan for plan in list_plans(which) if namespace in (None, plan.key.namespace)]
-    answer(GangsDocument(tuple(map(gang_summary, plans))), print_gangs, as_json=as_json)
+    answer(GangsDocument(tuple(map(gang_summary, plans))), print_gangs)
 
 
 @command.command("describe", cls=JsonCommand, document=f"{ANSWERS}:GangDocument")
@@ -85,7 +85,7 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
 @_labels
 @kubeconfig_options
 @takes(labels=NODE_LABELS)
-def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichCluster, labels: ClusterFiles) -> None:
+def describe(*, gang: str, namespace: str | None, which: WhichCluster, labels: ClusterFiles) -> None:
     """Show a gang: its plan, spread, ranks.
 
     GANG is its name, or NAMESPACE/NAME. The answer has what it asks, its plan, its largest spread at every level as
@@ -120,7 +120,7 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
         history = ask_cluster(which, lambda api: history_of(api, plan.key.namespace))
     except (Refused, InvalidInput) as error:
         notes.append(f"whether it stood still is not known: {error.message}")
-    answer(gang_document(plan, cluster, history, tuple(notes)), print_gang, as_json=as_json)
+    answer(gang_document(plan, cluster, history, tuple(notes)), print_gang)
 
 
 def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> LoadedTopology:
@@ -142,7 +142,7 @@ def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> Loa
 @_labels
 @kubeconfig_options
 @takes(labels=NODE_LABELS)
-def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
+def nodes(*, which: WhichCluster, labels: ClusterFiles) -> None:
     """List nodes: place, use, flags, gang.
 
     Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
@@ -155,14 +155,14 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
 
     listed = list_cluster(which)
     loaded = labels.over(open_kubernetes(listed))
-    answer(nodes_document(loaded, listed.promised), print_nodes, as_json=as_json)
+    answer(nodes_document(loaded, listed.promised), print_nodes)
 
 
 @command.command("top", cls=JsonCommand, document=f"{ANSWERS}:TopDocument")
 @_labels
 @kubeconfig_options
 @takes(labels=NODE_LABELS)
-def top(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
+def top(*, which: WhichCluster, labels: ClusterFiles) -> None:
     """List domains: free, promised, in use, gangs.
 
     Of each domain of each level: its GPUs that are free, those on nodes that are promised to a gang whose pods are yet
@@ -177,7 +177,7 @@ def top(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
 
     listed = list_cluster(which)
     without_plans = labels.over(replace(open_kubernetes(listed), in_use=()))
-    answer(top_document(without_plans, listed.promised), print_top, as_json=as_json)
+    answer(top_document(without_plans, listed.promised), print_top)
 
 
 @command.command("page", cls=Command)

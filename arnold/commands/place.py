@@ -30,7 +30,7 @@ JOB = "{job}"  # What stands for the name of the job in the name of a file, wher
 @joint_inputs
 @options_of(PlaceOptions, completions={"algorithm": complete_algorithm})
 @takes(options=PlaceOptions)
-def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions, as_json: bool) -> int:
+def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (`--job a --job b`) all at once.
 
     With --running, of equally good placements the job gets the one nearest to running jobs that read its data sets.
@@ -52,11 +52,11 @@ def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions, as_
     """
     options.formats()
     if isinstance(inputs, JointInputs):
-        return place_jobs(inputs, options, as_json=as_json)
-    return place_job(inputs, options, as_json=as_json)
+        return place_jobs(inputs, options)
+    return place_job(inputs, options)
 
 
-def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) -> int:
+def place_job(inputs: PlacementInputs, options: PlaceOptions) -> int:
     """Place one job, write its files and print the answer."""
     from arnold.documents.place_answer import place_document, print_placement
     from scheduler.algorithm_run import fits, run
@@ -104,7 +104,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
             texts[options.html] = placement_page(cluster, instance.job, [outcome])
     write_files(texts)
     then = next_step(options, outcome.status, inputs.files.cluster)
-    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown, then=then))
     return exit_code(outcome.status)
 
 
@@ -133,7 +133,7 @@ def of_a_change(limits: Limits) -> Limits:
     return replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
 
 
-def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> int:
+def place_jobs(inputs: JointInputs, options: PlaceOptions) -> int:
     """Place several jobs at once, write their files and print the answer."""
     from arnold.documents.joint_answer import joint_cards, joint_document, print_joint_placement
     from scheduler.placement.types import ALGORITHMS
@@ -178,7 +178,7 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
             texts[page] = placement_page(instances[0].cluster, job, [outcome], more=joint_cards(document))
     write_files(texts)
     then = next_step(options, joint.status, inputs.files.cluster, JOB)
-    answer(document, lambda out, shown: print_joint_placement(out, instances, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_joint_placement(out, instances, shown, then=then))
     return exit_code(joint.status)
 
 

@@ -15,7 +15,7 @@ from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import EARLIER, check_stdin, options_of, takes
 from arnold.options.placement_outputs import PlacementOutputs
-from arnold.options.shared_options import PLACEMENT_HELP, html_option
+from arnold.options.shared_options import PLACEMENT_HELP, own_page_option
 from ground.errors import UnknownName, did_you_mean
 from ground.files import read_source, write_files
 from ground.quantities import plural
@@ -48,11 +48,10 @@ if TYPE_CHECKING:
 )
 @options_of(Limits)
 @options_of(PlacementOutputs)
-@html_option
+@own_page_option
 @takes(files=ClusterFiles, limits=Limits, outputs=PlacementOutputs)
 def command(
     *,
-    as_json: bool,
     html: str | None,
     placement: str,
     lost: tuple[str, ...],
@@ -96,7 +95,7 @@ def command(
     slurm = next((file for file, kind in kinds.items() if kind == "slurm"), None)
     then = "" if kinds else said_again("repair", "--output", "new.json", "--output", "new.slurm")
     then = f"sbatch {shlex.quote(slurm)} COMMAND" if slurm is not None else then
-    answer(document, lambda out, shown: print_repair(out, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_repair(out, shown, then=then))
 
 
 def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument) -> str:

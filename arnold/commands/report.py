@@ -51,8 +51,6 @@ WEEK = timedelta(days=7)
 @takes(own=OwnRecords, overrides=Overrides, limits=Limits)
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     clusters: tuple[str, ...],
     trace: str | None,
     since: str | None,
@@ -131,4 +129,4 @@ def command(
                 else again
             )
     document = report_document(snapshots, Became(runs, became), replay, policy=policy, notes=notes)
-    answer(document, print_report, as_json=as_json, html=html, charts=report_charts)
+    answer(document, print_report, charts=report_charts)

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 @html_option
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     inputs: PlacementInputs,
     nodes: str | None,
     everyone: bool,
@@ -80,7 +78,7 @@ def command(
         loaded = inputs.read_cluster(running)
         scored, left_out = _score_all(inputs, loaded, by_pattern)
         together = scores_document(loaded, scored, left_out)
-        answer(together, print_scores, as_json=as_json, html=html)
+        answer(together, print_scores)
         return
     assert nodes is not None
     of_file = nodes == STDIN or Path(nodes).exists()
@@ -113,7 +111,7 @@ def command(
     document = score_document(instance, placed, result, records=inputs.own.measured)
     then = said_again("place", without=("--nodes", "--html")) if inputs.job.job else ""
     show = partial(print_score, instance=instance, then=then)
-    answer(document, lambda out, shown: show(out, document=shown), as_json=as_json, html=html)
+    answer(document, lambda out, shown: show(out, document=shown))
 
 
 UNRANKED = (

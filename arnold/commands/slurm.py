@@ -293,7 +293,7 @@ def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:
 
 @command.command("queue", cls=JsonCommand, document=f"{ANSWERS}:SlurmQueueDocument")
 @_orders_option
-def queue(*, as_json: bool, orders: str | None) -> None:
+def queue(*, orders: str | None) -> None:
     """List the jobs of a live Slurm with their grids, plans and reasons.
 
     S and R are DP and PP spread. Of a job that waits the reason is why it has no plan; nothing is written.
@@ -303,13 +303,13 @@ def queue(*, as_json: bool, orders: str | None) -> None:
     """
     from arnold.documents.slurm_answers import SlurmQueueDocument, print_queue, summaries
 
-    answer(SlurmQueueDocument(tuple(summaries(*_looked(orders)))), print_queue, as_json=as_json)
+    answer(SlurmQueueDocument(tuple(summaries(*_looked(orders)))), print_queue)
 
 
 @command.command("explain", cls=JsonCommand, document=f"{ANSWERS}:SlurmJobDocument")
 @_orders_option
 @click.argument("job")
-def explain(*, as_json: bool, orders: str | None, job: str) -> None:
+def explain(*, orders: str | None, job: str) -> None:
     """Say of a job where it is planned, or why it waits; nothing is written.
 
     $ arnold slurm explain 4242
@@ -321,12 +321,12 @@ def explain(*, as_json: bool, orders: str | None, job: str) -> None:
     if job not in live.by_number:
         fix = f"{did_you_mean(job, live.by_number)}`arnold slurm queue` lists them"
         raise UnknownName(f"no job that waits or runs has the number {job[:60]!r}", where="JOB", fix=fix)
-    answer(job_document(live.by_number[job], live, files, decision), print_job, as_json=as_json)
+    answer(job_document(live.by_number[job], live, files, decision), print_job)
 
 
 @command.command("check", cls=JsonCommand, document=f"{ANSWERS}:SlurmChecksDocument")
 @_orders_option
-def check(*, as_json: bool, orders: str | None) -> int:
+def check(*, orders: str | None) -> int:
     """Look at what `submit` and `serve` need: each line is ok, or the line to add.
 
     Versions, clock, TaskProlog, folder of orders, job_submit.lua, privileges of this account, priority, sizes. Exits 2
@@ -339,7 +339,7 @@ def check(*, as_json: bool, orders: str | None) -> int:
     from slurm.checks import checks
 
     document = SlurmChecksDocument(tuple(checks(None if orders is None else Path(orders))))
-    answer(document, print_checks, as_json=as_json)
+    answer(document, print_checks)
     return 0 if all(check.ok for check in document.checks) else 2
 
 

@@ -11,7 +11,13 @@ import click
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import align_clocks_option, flags_out_option, html_option, lenient_option, parse_time
+from arnold.options.shared_options import (
+    align_clocks_option,
+    flags_out_option,
+    lenient_option,
+    own_page_option,
+    parse_time,
+)
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
 from ground.quantities import capitalised
@@ -34,13 +40,12 @@ if TYPE_CHECKING:
     help="Time when the last traced step ended, from which on flags hold.  [default: not said]",
 )
 @align_clocks_option
-@html_option
+@own_page_option
 @file_option(
     "--chrome-trace", written=True, help="Write a Chrome trace for Perfetto, packed where the name ends in .gz."
 )
 def command(
     *,
-    as_json: bool,
     trace: str,
     meta: str | None,
     lenient: bool,
@@ -123,4 +128,4 @@ def command(
             )
             document = replace(document, notes=(*notes, some))
     save_flags(document.flags, flags_out)
-    answer(document, print_stragglers, as_json=as_json)
+    answer(document, print_stragglers)

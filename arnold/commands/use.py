@@ -33,7 +33,7 @@ class ContextDocument(JsonRecord):
 @options_of(ClusterFiles, only=[key for key in OPTIONS if key != "cluster"])
 @click.option("--clear", is_flag=True, help="Remove the context of the working directory.")
 @takes(files=partial(ClusterFiles, cluster=""))
-def command(*, as_json: bool, source: str | None, clear: bool, files: ClusterFiles) -> None:
+def command(*, source: str | None, clear: bool, files: ClusterFiles) -> None:
     """Write the cluster and its options to .arnold.yaml, for all commands here and below; show it; remove it.
 
     Other commands take from it what their command line leaves open, and say so. The nearest file counts, up to the home
@@ -69,7 +69,7 @@ def command(*, as_json: bool, source: str | None, clear: bool, files: ClusterFil
         write_file(own, context_text(values))
     file = find_context()
     document = ContextDocument(None, {}) if file is None else ContextDocument(shown(file), read_context(file).values)
-    answer(document, print_context, as_json=as_json)
+    answer(document, print_context)
 
 
 def print_context(out: Console, document: ContextDocument) -> None:

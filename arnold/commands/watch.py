@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 @takes(stalls=StallPlan)
 def command(
     *,
-    as_json: bool,
     cluster: str,
     endpoint: Endpoint,
     plan: WatchPlan,
@@ -92,7 +91,7 @@ def command(
                 # what is away is asked again sooner
                 due = begun + (plan.every if document.error is None else plan.every / 8)
             if compares or document.stalls or document.error is not None:
-                tell_round(document, as_json=as_json)
+                tell_round(document)
             if once:
                 raise click.exceptions.Exit(2 if document.error else 0)
             look = begun + stalls.every if stalls.progress else due

@@ -162,24 +162,25 @@ def answer(
     document: T,
     show: Callable[[Console, T], None],
     *,
-    as_json: bool,
     file: str | None = None,
     html: str | None = None,
     charts: Callable[[T], Iterable[ChartCard]] = lambda _: (),
 ) -> None:
-    """Print the one JSON document of a run, or show it as text; write it to a file, and the text with charts to a page,
-    if these are named.
+    """Print the one JSON document of a run, or show it as text, as the run was asked to; write it to a file, and the
+    text with charts to a page, if these are named.
 
+    :param html: the page; ``None`` = that of ``--html``, where the command leaves it to this function.
     :raises InvalidInput: a file cannot be written; then nothing is printed.
     """
-    text = to_json(document) if as_json or file is not None else ""
+    html = html or _notes().get(PAGE)
+    text = to_json(document) if prints_json() or file is not None else ""
     if file is not None:
         write_file(file, text + "\n")
     if html is not None:
         from arnold.console.fitted_table import save_page
 
         save_page(html, document, show, charts)
-    if as_json:
+    if prints_json():
         click.echo(text)
     else:
         show(console(), document)
@@ -231,19 +232,38 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Step]:
 PACKAGES = ("ground", "topology", "scheduler", "health", "simulator", "arnold")
 """Whose log lines ``--verbose`` shows; the service `arnold extender serve` has its own log."""
 
-_QUIET, _LINES = "arnold.quiet", "arnold.verbose"  # Keys of the context's notes, which all commands of a run share
+_QUIET, _LINES, JSON, PAGE = "arnold.quiet", "arnold.verbose", "arnold.json", "arnold.page"
+"""Keys of the context's notes, which all commands of a run share."""
+
+
+def _notes() -> dict[str, Any]:
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta
+
+
+def kept_as(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Return the callback of an option that keeps its value among the context's notes."""
+
+    def keep(context: click.Context, _: click.Parameter, value: Any) -> None:
+        if value:
+            context.meta[key] = value
+
+    return keep
 
 
 def is_quiet() -> bool:
     """Return whether this run was asked to be quiet."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_QUIET))
+    return _QUIET in _notes()
 
 
 def is_verbose() -> bool:
     """Return whether this run was asked to tell all."""
-    context = click.get_current_context(silent=True)
-    return context is not None and _LINES in context.meta
+    return _LINES in _notes()
+
+
+def prints_json() -> bool:
+    """Return whether this run prints one JSON document."""
+    return JSON in _notes()
 
 
 def note(*sentences: str) -> None:
@@ -277,10 +297,6 @@ class _Lines(logging.Handler):
 def verbosity_options() -> list[click.Option]:
     """Return new options ``-q`` and ``-v``, for a command or a group of commands."""
 
-    def be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted:
-            context.meta[_QUIET] = True
-
     def be_verbose(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         """Write the log lines of our packages until the run ends."""
         if not wanted or _LINES in context.meta:
@@ -296,7 +312,7 @@ def verbosity_options() -> list[click.Option]:
     return [
         click.Option([short, long], is_flag=True, is_eager=True, expose_value=False, callback=does, help=words)
         for short, long, does, words in (
-            ("-q", "--quiet", be_quiet, "Print no progress and no notes on standard error, only errors."),
+            ("-q", "--quiet", kept_as(_QUIET), "Print no progress and no notes on standard error, only errors."),
             (
                 "-v",
                 "--verbose",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from arnold.console.output import verbosity_options
+from arnold.console.output import JSON, kept_as, verbosity_options
 from arnold.options.field_options import DependentOption, check_results, finite
 from ground.errors import InvalidInput
 
@@ -127,7 +127,7 @@ class Group(click.Group):
 
 
 class JsonCommand(Command):
-    """A command with ``--json``, passed on as ``as_json``.
+    """A command with ``--json``: how its answer is printed is no business of the command (:func:`prints_json`).
 
     :param document: ``module:name`` of the JSON record or pydantic model, or union of them, that ``--json`` prints;
         imported only to print its schema.
@@ -138,9 +138,11 @@ class JsonCommand(Command):
         self.document = document
         self.params.append(
             click.Option(
-                ["--json", "as_json"],
+                ["--json"],
                 is_flag=True,
                 is_eager=True,
+                expose_value=False,
+                callback=kept_as(JSON),
                 help="Print one JSON document (see `arnold schema`).",
             )
         )

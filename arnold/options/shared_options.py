@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
-from arnold.options.field_options import DependentOption, complete_names, file_option
+from arnold.console.output import PAGE
+from arnold.options.field_options import DependentOption, F, complete_names, file_option
 from ground.errors import InvalidInput
 
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
@@ -48,7 +49,18 @@ yes_option = click.option(
 )
 """Give a command ``--yes``."""
 
-html_option = file_option("--html", written=True, help=PAGE_HELP)  # Give a command ``--html``
+own_page_option = file_option("--html", written=True, help=PAGE_HELP)  # ``--html`` of a command that draws its page
+
+
+def html_option(command: F) -> F:
+    """Give a command ``--html``, the page of what it answers: :func:`~arnold.console.output.answer` writes it."""
+
+    @wraps(command)
+    def call(*, html: str | None, **options: Any) -> Any:
+        click.get_current_context().meta[PAGE] = html
+        return command(**options)
+
+    return own_page_option(cast("F", call))
 
 
 def priority_option(*needs: str) -> Callable[[F], F]:
@@ -92,9 +104,6 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     from scheduler.queue.policy import POLICIES
 
     return complete_names(POLICIES.names(), incomplete)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def at_option(function: F) -> F:
