@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from secrets import token_bytes
 
 import click
 
@@ -51,8 +52,6 @@ def command(*, trace: str, output: str, key_file: str | None) -> None:
     $ arnold anonymise sacct.json --output jobs.json --key-file key
     $ arnold anonymise monday.json --output cluster.json --key-file key
     """
-    from secrets import token_bytes
-
     from simulator.traces.pseudonyms import Pseudonyms, anonymised, anonymised_snapshot, still_named
     from topology.load import load_topology
     from topology.snapshot import ClusterSnapshot

@@ -22,10 +22,10 @@ from arnold.options.shared_options import CLUSTER_HELP, own_page_option
 from ground.errors import InvalidInput
 from ground.files import write_file
 from ground.quantities import capitalised
+from simulator.sheet import Sheet
 
 if TYPE_CHECKING:
     from simulator.capacity.question import CapacityAnswer, CapacityQuestion
-    from simulator.sheet import Sheet
 
 F = TypeVar("F", bound=Callable[..., Any])
 READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")

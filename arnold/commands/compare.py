@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,13 +15,11 @@ from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, own_page_option
 from ground.errors import InvalidInput, InvalidJob
 from ground.files import write_file
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from arnold.documents.compare_answer import AlgorithmsDocument
     from scheduler.outcome import Instance, Outcome
-    from scheduler.placement.types import Limits, PlacementAlgorithm
 
 
 def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -64,7 +63,6 @@ def command(*, html: str | None, algorithm: str | None, dp: str | None, inputs: 
     $ arnold compare --list
     """
     from arnold.documents.compare_answer import compare_document, print_comparison
-    from scheduler.placement.types import ALGORITHMS
 
     if dp is not None:
         return _compare_sizes(inputs, _sizes(dp), algorithm or "exact", html=html)
@@ -115,7 +113,6 @@ def _compare_sizes(inputs: PlacementInputs, sizes: Sequence[int], algorithm: str
     """Place a job at several sizes, and say what each is worth."""
     from arnold.documents.compare_answer import print_sizes, sizes_document
     from scheduler.algorithm_run import run
-    from scheduler.placement.types import ALGORITHMS
 
     solver, instances, outcomes = ALGORITHMS.load(algorithm), inputs.read_sizes(sizes), []
     with progress(f"Comparing {len(sizes)} sizes", total=len(sizes)) as step, ending_the_search():

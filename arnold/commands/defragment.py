@@ -21,6 +21,7 @@ from arnold.options.job_options import (
 from arnold.options.shared_options import RUNNING_JOBS_HELP, priority_option
 from ground.errors import InvalidInput
 from ground.files import read_source
+from scheduler.placement.types import ALGORITHMS
 
 MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
 MOST_LOST = 10**11  # GPU-seconds of all running jobs, 100,000 GPUs for eleven days: costs have to fit into 64 bits
@@ -67,7 +68,6 @@ def command(
     $ arnold defragment --cluster cluster.csv --running a.json --running b.json --job new.yaml --cost 500 --target 2
     """
     from arnold.documents.defragment_answer import defragment_document, print_defragmentation
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.several.defragmentation import MoveBudget, defragment
     from scheduler.start_times import whom_to_stop
 

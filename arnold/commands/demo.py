@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 import click
@@ -19,8 +21,6 @@ from ground.files import check_writable, write_file
 from scheduler.placement.types import ALGORITHMS, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from arnold.documents.compare_answer import DemoDocument
 
 PAGE = "arnold-demo.html"
@@ -107,8 +107,6 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 def _print_what_next(out: Console, files: Sequence[str]) -> None:
     """Print commands to go on with, as they can be called from here."""
-    from shutil import which
-
     # called again as arnold if the shell finds it by that name, or it was not started by its script; else by its path
     script, name, on_path = Path(sys.argv[0]), "arnold", which("arnold")
     if script.name == "arnold" and script.is_file() and not (on_path and Path(on_path).samefile(script)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -16,12 +17,10 @@ from arnold.options.job_options import PlacementInputs, placement_inputs
 from arnold.options.shared_options import RUNNING_JOBS_HELP, own_page_option, policy_option, priority_option
 from ground.errors import InvalidInput, some
 from ground.files import write_file
+from scheduler.placement.types import ALGORITHMS, Status
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from scheduler.outcome import Instance
-    from scheduler.placement.types import Status
     from topology.running_jobs import LiveJobs
 
 
@@ -66,7 +65,6 @@ def command(
     from arnold.documents.explain_answer import explain_document, explanation_cards, print_explanation
     from scheduler.algorithm_run import run
     from scheduler.explanation import diagnose, weigh
-    from scheduler.placement.types import ALGORITHMS
 
     if when and stop:
         raise InvalidInput("--when and --stop are both given", where="arnold explain", fix="ask one after the other")
@@ -100,7 +98,6 @@ def command(
 def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | None, policy: str) -> int:
     """Say when the job starts beside those that run and wait, by the policy of the queue."""
     from arnold.documents.start_answers import print_when, when_document
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import start_times
 
     instance, jobs, now = _beside(inputs, running)
@@ -135,7 +132,6 @@ def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | N
 def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float | None) -> int:
     """Say which running jobs to stop so that the job starts at once."""
     from arnold.documents.start_answers import print_stop, stop_document
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import whom_to_stop
 
     instance, jobs, now = _beside(inputs, running)

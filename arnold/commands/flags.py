@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,16 +30,18 @@ from arnold.options.shared_options import (
     present,
     yes_option,
 )
+from extender.kubernetes_names import HISTORY_KIND
 from ground.errors import InvalidInput, UnknownName, did_you_mean
-from ground.files import read_source, write_file
+from ground.files import Source, decode_source, open_stream, read_source, write_file
+from ground.formats import begins_as_json
 from ground.quantities import utc_minute
+from topology.flags import merge_by_node
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.store_answers import ImportDocument, RecordDocument
     from extender.cluster_api.connect import WhichCluster
-    from ground.files import Source
     from health.flags.flag_store import Compaction, Ledger, Recorded
     from health.flags.lemons import JobRun
     from topology.flag_sources import Breaker
@@ -180,8 +183,6 @@ def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, af
     $ arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
     $ arnold flags lift n0123 --store flags.db --after-test --because 'dcgmi diag -r 3 passed'
     """
-    from getpass import getuser
-
     from arnold.documents.store_answers import print_recorded
     from health.flags.flag_store import Recorded
     from topology.node_names import expand_hostlist
@@ -269,7 +270,6 @@ def show(*, store: str, at: str | None, output: str | None, capacity: bool, clus
     from health.flags.flag_store import track_of
     from health.flags.rules import rules_of
     from topology.flag_sources import open_log
-    from topology.flags import merge_by_node
 
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
     with open_log(store) as log:
@@ -373,8 +373,6 @@ def find_lemons(*, file: str, output: str | None) -> None:
     $ kubectl get ganghistories,nodes -A -o json | arnold flags lemons - --output lemons.json
     """
     from arnold.documents.store_answers import LemonsDocument, print_lemons
-    from ground.files import decode_source, open_stream
-    from ground.formats import begins_as_json
     from health.flags.lemons import JobRun, lemons, lemons_of_incidents
     from simulator.traces.cells import TraceRows
     from simulator.traces.readers.slurm_accounting import sacct_runs
@@ -408,7 +406,6 @@ def find_lemons(*, file: str, output: str | None) -> None:
 
 def _incidents(source: Source) -> tuple[list[JobRun], set[str]]:
     """Return the incidents of GangHistories that name nodes, and the names of all nodes with GPUs."""
-    from extender.kubernetes_names import HISTORY_KIND
     from extender.plans.custom_resource import StoredObject
     from extender.plans.gang_history import decode_history, name_pattern
     from ground.documents import load_document
@@ -584,7 +581,6 @@ def apply(*, file: str, yes: bool, which: WhichCluster) -> None:
     from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
     from extender.node_flags import on_cluster
     from topology.flag_sources import read_flags
-    from topology.flags import merge_by_node
 
     now = datetime.now(UTC)
     flags = read_flags(file, now=now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 
 from arnold.console.output import answer, progress, save_flags
@@ -62,8 +64,6 @@ def command(
     $ ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json; arnold health collectives 1.json 2.json
     $ arnold health collectives --converter > flight_recorder_to_json.py
     """
-    from datetime import UTC, datetime
-
     from arnold.documents.collectives_answer import collectives_document, print_collectives
     from health.collectives.flagging import flags_of, nodes_of
     from health.collectives.reading import diagnose_files, read_trace

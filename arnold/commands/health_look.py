@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 
 from arnold.console.output import answer, progress, save_flags
@@ -49,8 +51,6 @@ def command(
     $ arnold health look crash/ --json | jq '.suspects[0]'
     $ arnold health look crash/ --cluster cluster.csv --placement placement.json
     """
-    from datetime import UTC, datetime
-
     from arnold.documents.look_answers import look_document, print_look
     from health.look.folder import look_at_folder
     from health.look.in_hand import DEGREES, NODE_MAP, PLACEMENT

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
@@ -20,11 +21,11 @@ from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.peers_options import DetectorOptions, asks_prometheus, positive_option
 from arnold.options.shared_options import STORE_HELP, flags_out_option, html_option, lenient_option, yes_option
 from ground.errors import InvalidInput
+from ground.records import json_data
 from health.peers.sample_sources import SampleColumns, WatchPlan
+from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rich.console import Console
 
     from arnold.documents.kubernetes_answers import GangsWatchedDocument
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from health.peers.comparison import ComparisonSettings
     from health.peers.verdict import PeersVerdict
     from health.peers.watch import Endpoint, WatchRound
-    from topology.flags import NodeFlag
 
 
 @click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict")
@@ -151,8 +151,6 @@ def watch(
     $ arnold health watch --prometheus $URL --only 'n[0001-0128]' --store flags.db
     $ arnold health watch --prometheus $URL --once --json
     """
-    from datetime import UTC, datetime
-
     from arnold.documents.store_answers import watch_document
     from health.peers.watch import watch as rounds
 
@@ -188,8 +186,6 @@ def stopped_by_sigterm() -> Iterator[Event]:
 
 def tell_round(document: WatchDocument | GangsWatchedDocument) -> None:
     """Print a round on one line, as JSON or for a person."""
-    from ground.records import json_data
-
     data = as_written(json_data(type(document), document)) if prints_json() else None
     click.echo(document.line if data is None else json.dumps(data, allow_nan=False))
     sys.stdout.flush()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +17,7 @@ from arnold.options.placement_outputs import PlaceOptions
 from arnold.options.shared_options import complete_algorithm
 from ground.errors import InvalidInput
 from ground.files import write_files
-
-if TYPE_CHECKING:
-    from scheduler.placement.types import Limits, Status
+from scheduler.placement.types import ALGORITHMS, Limits, Status
 
 SECONDS_A_CHANGE = 2.0  # Time for each changed instance that is solved to answer "would it fit if ...?"
 JOB = "{job}"  # What stands for the name of the job in the name of a file, where there are several
@@ -60,7 +57,6 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions) -> int:
     """Place one job, write its files and print the answer."""
     from arnold.documents.place_answer import place_document, print_placement
     from scheduler.algorithm_run import fits, run
-    from scheduler.placement.types import ALGORITHMS
 
     if inputs.running and options.certificate is not None:
         fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
@@ -136,7 +132,6 @@ def of_a_change(limits: Limits) -> Limits:
 def place_jobs(inputs: JointInputs, options: PlaceOptions) -> int:
     """Place several jobs at once, write their files and print the answer."""
     from arnold.documents.joint_answer import joint_cards, joint_document, print_joint_placement
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
 
     for of_one_job, option, why in (

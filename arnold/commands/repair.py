@@ -19,12 +19,12 @@ from arnold.options.shared_options import PLACEMENT_HELP, own_page_option
 from ground.errors import UnknownName, did_you_mean
 from ground.files import read_source, write_files
 from ground.quantities import plural
-from scheduler.placement.types import Limits, Proposal
+from scheduler.job import Job
+from scheduler.placement.types import Limits, Prefer, Proposal
+from topology.flags import FAULTY, NodeFlag
 
 if TYPE_CHECKING:
     from arnold.documents.repair_answer import RepairDocument
-    from scheduler.job import Job
-    from scheduler.placement.types import Prefer
     from scheduler.repair import Repair
     from topology.cluster import Cluster
 
@@ -102,7 +102,6 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     """Return the page of the placement now, with the lost nodes as faulty ones and the moves."""
     from arnold.pages.placement_page import placement_page
     from scheduler.algorithm_run import judge
-    from topology.flags import FAULTY, NodeFlag
 
     # the job's own nodes may be in use by itself
     free = cluster.free_gpus.copy()

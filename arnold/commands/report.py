@@ -15,9 +15,9 @@ from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.shared_options import GRIDS_HELP, html_option, parse_time, policy_option
 from ground.errors import InvalidInput
 from ground.files import read_source
-from scheduler.job import Overrides
+from scheduler.job import Job, Overrides
 from scheduler.job_files.own_records import OwnRecords
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 
 WEEK = timedelta(days=7)
 
@@ -73,10 +73,8 @@ def command(
     """
     from arnold.documents.report_answer import Became, print_report, report_charts, report_document
     from scheduler.algorithm_run import run
-    from scheduler.job import Job
     from scheduler.job_files.grids_file import Grids, running_grid
     from scheduler.job_files.job_file import JobFile
-    from scheduler.placement.types import ALGORITHMS
     from simulator.period_replay import PeriodReplay, replayed
     from simulator.usage_report import SpreadModel, Unknown, Usage, check_clocks, read_runs, seen_runs, usage
     from topology.running_jobs import LiveJob

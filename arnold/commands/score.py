@@ -17,10 +17,11 @@ from arnold.options.job_options import PlacementInputs, placement_inputs, read_j
 from arnold.options.shared_options import GRIDS_HELP, RUNNING_JOBS_HELP, html_option
 from ground.errors import ArnoldError, InvalidInput, InvalidPlacement
 from ground.files import STDIN, read_source
+from scheduler.job import Job
+from scheduler.placement.types import ALGORITHMS
 
 if TYPE_CHECKING:
     from arnold.documents.score_answer import ScoredJob
-    from scheduler.job import Job
     from scheduler.job_files.grids_file import Grids
     from scheduler.job_files.job_file import JobFile
     from scheduler.outcome import Outcome
@@ -66,7 +67,6 @@ def command(
     from scheduler.job_files.grids_file import Grids, named_job, running_nodes
     from scheduler.job_files.job_file import load_job
     from scheduler.job_files.placement_file import load_order
-    from scheduler.placement.types import ALGORITHMS
 
     if everyone == (nodes is not None):
         fix = "give the nodes of a job (--nodes FILE), a running job (--nodes JOB), or all of them (--all)"
@@ -133,7 +133,6 @@ def _score_all(
     from arnold.documents.score_answer import scored_job
     from scheduler.audit import audit
     from scheduler.job_files.grids_file import running_nodes
-    from scheduler.placement.types import ALGORITHMS
 
     if loaded.jobs is None:
         fix = "give --running, a snapshot, slurm: or kube:"

@@ -16,6 +16,7 @@ import click
 from annotated_types import Ge, Gt, Interval
 from click.core import ParameterSource
 
+from arnold.console.interrupts import asked_to_stop
 from arnold.console.output import Console, answer, note, plain, print_rows, prints_json, progress
 from arnold.options.cluster_options import ClusterFiles, overlay_options
 from arnold.options.command import JsonCommand
@@ -32,16 +33,17 @@ from arnold.options.simulate_options import (
     write_replay,
 )
 from ground.errors import InvalidInput, InvalidTopology
+from ground.files import write_file
 from ground.quantities import HOUR, duration, label_of, percent, plural
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
+from simulator.sheet import TextTable
 
 if TYPE_CHECKING:
     from arnold.documents.simulate_answer import SimulateDocument
     from scheduler.study.executors import Executor
     from simulator.engine import Engine
     from simulator.replay import Replay
-    from simulator.sheet import TextTable
     from simulator.study import Comparison, Inputs, StudyGrid
 
 
@@ -198,7 +200,6 @@ def _grid(replay: ReplayOptions, clusters: Sequence[str], seeds: int | None) -> 
 
 def _run(inputs: Inputs, grid: StudyGrid, outputs: ReplayFiles, keeping: RunOptions, notes: Sequence[str]) -> None:
     """Make one run, write its files, and show it."""
-    from arnold.console.interrupts import asked_to_stop
     from arnold.documents.simulate_answer import replay_tables, simulate_document
     from scheduler.queue.policy import POLICIES
     from simulator.checkpoints import kept_in
@@ -300,7 +301,6 @@ def _compare(inputs: Inputs, grid: StudyGrid, executor: Executor, *, out: str | 
     compared = compare(swept.rows, title=title)
     if html is not None:
         from arnold.pages.study_page import study_page
-        from ground.files import write_file
 
         remarks = []
         if inputs.resample is not None:

@@ -16,19 +16,26 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from arnold.console.output import answer, exit_code, progress
+from arnold.options.cluster_options import SINGLE_NODES, SLURM, ClusterFiles
 from arnold.options.command import Command, Group, JsonCommand
 from arnold.options.field_options import file_option
+from arnold.options.job_options import JobFiles, PlacementInputs
 from arnold.options.page_options import page_options, show_live
 from arnold.options.shared_options import STORE_HELP, policy_option
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source
+from scheduler.job import Overrides
+from scheduler.job_files.own_records import OwnRecords
+from scheduler.placement.types import ALGORITHMS, Limits
 from slurm.ask import SlurmRefused, ask, tell
 from slurm.ask import submit as submit_words
 from slurm.request import GridRequest, job_file_of
@@ -140,7 +147,6 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     folder = None if wish.trial else _orders(orders)
     if folder is not None:
         check_writable(folder / "0")
-    from arnold.options.cluster_options import SINGLE_NODES
     from slurm.decide import MOST_NAMES
     from slurm.serve import served, write_order
 
@@ -239,7 +245,6 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
     $ arnold slurm serve --policy fifo-backfill --reserve-from 32
     """
     import signal
-    from threading import Event
 
     from scheduler.queue.policy import live_policy
     from slurm.serve import Service
@@ -279,7 +284,6 @@ def page(*, orders: str | None, policy: str, bind: str, host_name: tuple[str, ..
 
 def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:
     """Return a look at the live Slurm, its orders, and what its daemon decides now, or one would."""
-    from scheduler.placement.types import Limits
     from scheduler.queue.policy import live_policy
     from slurm.decide import decide
     from slurm.live import Eyes
@@ -363,8 +367,6 @@ def flags(*, store: str, measures: str, through: str | None) -> None:
     $ arnold slurm flags --store flags.db --measures faulty=drain,straggler=weight
     $ arnold slurm flags --store flags.db --measures faulty=drain --through 'sudo -u slurm /etc/slurm/node_keeper'
     """
-    from datetime import UTC, datetime
-
     from slurm.ask import through as give
     from slurm.evidence import EvidencePolicy, decide_evidence
     from slurm.live import Eyes
@@ -483,13 +485,8 @@ def _directives(script: str) -> Iterator[list[str]]:
 
 def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
     """Return the job on the nodes that it could have now, and where it goes."""
-    from arnold.options.cluster_options import SLURM, ClusterFiles
-    from arnold.options.job_options import JobFiles, PlacementInputs
     from scheduler.algorithm_run import run
-    from scheduler.job import Overrides
     from scheduler.job_files.job_file import load_job
-    from scheduler.job_files.own_records import OwnRecords
-    from scheduler.placement.types import ALGORITHMS, Limits
 
     asked: dict[str, Any] = {name: value for name in COUNT if (value := wish.options.get(name))}
     files = ClusterFiles(cluster=SLURM, **asked)

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.health_peers import record_findings, stopped_by_sigterm, tell_round
+from arnold.console.output import error_document
 from arnold.options.cluster_options import KUBERNETES
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.peers_options import asks_prometheus
 from arnold.options.shared_options import STORE_HELP, yes_option
 from ground.errors import ArnoldError, InvalidInput
-from health.peers.sample_sources import StallPlan
+from health.peers.sample_sources import StallPlan, WatchPlan
+from topology.flags import FAULTY, NodeFlag
 
 if TYPE_CHECKING:
     from arnold.documents.kubernetes_answers import GangsWatchedDocument, StandingGang, WatchedGang
@@ -29,10 +31,8 @@ if TYPE_CHECKING:
     from extender.plans.gang_history import GangHistory, GangIncident
     from extender.plans.gang_plan import GangPlan
     from health.peers.comparison import ComparisonSettings
-    from health.peers.sample_sources import WatchPlan
     from health.peers.standstill import Headway
     from health.peers.watch import Endpoint
-    from topology.flags import NodeFlag
 
 
 @click.command("watch", cls=JsonCommand, document="arnold.documents.kubernetes_answers:GangsWatchedDocument")
@@ -116,7 +116,6 @@ class GangWatch:
 
         :param compares: nodes are compared, too; else gangs that stand still are looked for alone.
         """
-        from arnold.console.output import error_document
         from arnold.documents.kubernetes_answers import GangsWatchedDocument, StandingGang, WatchedGang
         from extender.cluster_api.connect import ask_cluster
         from extender.incidents import GangSeen, list_histories
@@ -124,7 +123,6 @@ class GangWatch:
         from extender.node_flags import FlagChange, on_cluster
         from extender.plans.gang_plan import PlanPhase
         from topology.flag_sources import Breaker, open_log
-        from topology.flags import FAULTY
 
         watched, changes, strangers = list[WatchedGang](), list[FlagChange](), list[str]()
         standing, seen = list[StandingGang](), list[GangSeen]()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -18,12 +19,11 @@ from arnold.console.output import note
 from arnold.options.field_options import options_of
 from arnold.options.shared_options import AT_HELP, parse_time
 from ground.errors import InvalidInput
-from ground.files import Source
+from ground.files import Source, read_source
 from ground.records import AtLeastOne
+from topology.taints import parse_tolerations
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from extender.live_cluster import ListedCluster
     from topology.cluster import Cluster
     from topology.load import LoadedTopology
@@ -140,7 +140,6 @@ class ClusterFiles:
             return replace(open_kubernetes(listed), running=(listed.nodes,) if jobs else None)
         if not jobs:
             return OpenedCluster(self.cluster)
-        from ground.files import read_source
         from topology.readers.kubernetes import Kubernetes
 
         file = read_source(self.cluster)
@@ -193,7 +192,6 @@ class ClusterFiles:
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
         from topology.load import load_topology
-        from topology.taints import parse_tolerations
 
         loaded = load_topology(
             opened.topology,

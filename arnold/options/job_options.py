@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import wraps
 from glob import glob
 from math import inf, nan
@@ -19,6 +20,7 @@ from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import STDIN, Source, read_source
+from ground.formats import recognise
 from ground.quantities import HOUR
 from ground.records import json_data
 from scheduler.job import Overrides
@@ -26,8 +28,6 @@ from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from health.recovery.machines import Machines
     from scheduler.job_files.job_file import JobFile
     from scheduler.outcome import Instance
@@ -315,7 +315,6 @@ def placed_and_others(files: Sequence[str]) -> tuple[list[str], list[Source]]:
 
     :raises InvalidInput: what a file is cannot be told.
     """
-    from ground.formats import recognise
     from topology.running_jobs import RUNNING_READERS
 
     sources = {file: read_source(file) for file in files}

@@ -13,6 +13,7 @@ from annotated_types import Gt, Interval
 from arnold.options.field_options import file_option, options_of, takes
 from ground.errors import InvalidInput
 from ground.files import read_source
+from health.peers.metrics import canonical
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 
 if TYPE_CHECKING:
@@ -103,7 +104,6 @@ def asks_prometheus(command: F) -> F:
         plan: WatchPlan,
         **options: Any,
     ) -> Any:
-        from health.peers.metrics import canonical
         from health.peers.watch import Endpoint
 
         token = ""

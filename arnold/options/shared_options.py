@@ -15,6 +15,7 @@ import click
 from arnold.console.output import PAGE
 from arnold.options.field_options import DependentOption, F, complete_names, file_option
 from ground.errors import InvalidInput
+from scheduler.placement.types import ALGORITHMS
 
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
 AT_HELP = "Time that counts as now, such as 2026-11-17T14:00:00Z, or a day in UTC."
@@ -94,8 +95,6 @@ def policy_option(*needs: str, default: str = "fifo-backfill") -> Callable[[F], 
 
 def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return names of algorithms, for the shell."""
-    from scheduler.placement.types import ALGORITHMS
-
     return complete_names(ALGORITHMS.names(), incomplete)
 
 
