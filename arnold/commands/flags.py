@@ -6,8 +6,8 @@ in and out of it (``import``, ``export``), then the annotations of nodes (``sync
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from getpass import getuser
 from pathlib import Path
@@ -31,7 +31,7 @@ from arnold.options.shared_options import (
     yes_option,
 )
 from extender.kubernetes_names import HISTORY_KIND
-from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.errors import InvalidInput
 from ground.files import Source, decode_source, open_stream, read_source, write_file
 from ground.formats import begins_as_json
 from ground.quantities import utc_minute
@@ -40,11 +40,9 @@ from topology.flags import merge_by_node
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.store_answers import ImportDocument, RecordDocument
     from extender.cluster_api.connect import WhichCluster
     from health.flags.flag_store import Compaction, Ledger, Recorded
     from health.flags.lemons import JobRun
-    from topology.flag_sources import Breaker
 
 ANSWERS, ANSWERS_OF_NODES = "arnold.documents.store_answers", "arnold.documents.kubernetes_answers"
 
@@ -85,42 +83,6 @@ def stamp_of(file: str) -> str:
     return "" if file == "-" else str(Path(file).stat().st_mtime_ns)
 
 
-def changed(
-    store: str,
-    change: Callable[[Ledger], Recorded],
-    *,
-    now: datetime,
-    create: bool = True,
-    torn: int = 0,
-    breaker: Breaker | None = None,
-) -> RecordDocument:
-    """Change a store, and return what was done.
-
-    :param torn: bytes of the input that were left out.
-    :param breaker: what the change may take out of use; a store that would hold more stays as it was.
-    """
-    from arnold.documents.store_answers import RecordDocument, written
-    from health.flags.flag_store import MAX_STORE_BYTES, open_ledger, store_size
-
-    with open_ledger(store, now=now, create=create) as ledger:
-        out = {flag.node for flag in ledger.holding(now) if flag.kind == "faulty"}
-        recorded = change(ledger)
-        held = ledger.holding(now)
-        if breaker is not None:
-            breaker.check(held, before=out & {flag.node for flag in held}, where=store)
-    return RecordDocument(
-        store=store,
-        events=written(recorded.events),
-        known=recorded.known,
-        over=recorded.over,
-        early=recorded.early,
-        flagged=len(held),
-        torn=torn,
-        size=store_size(store),
-        most=MAX_STORE_BYTES,
-    )
-
-
 @click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
@@ -148,7 +110,7 @@ def record(
     $ arnold stragglers job.parquet --meta job.yaml --node-map nodes.txt --json | arnold flags record --store flags.db -
     $ arnold flags record --store flags.db --rules rules.yaml slow.json
     """
-    from arnold.documents.store_answers import print_recorded
+    from arnold.documents.store_answers import changed, print_recorded
     from health.flags.flag_store import Recorded
     from health.flags.imports import without_ours
     from health.flags.rules import read_rules
@@ -183,7 +145,7 @@ def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, af
     $ arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
     $ arnold flags lift n0123 --store flags.db --after-test --because 'dcgmi diag -r 3 passed'
     """
-    from arnold.documents.store_answers import print_recorded
+    from arnold.documents.store_answers import changed, print_recorded
     from health.flags.flag_store import Recorded
     from topology.node_names import expand_hostlist
 
@@ -259,43 +221,10 @@ def show(*, store: str, at: str | None, output: str | None, capacity: bool, clus
     $ arnold flags show --store flags.db --output flags.json
     $ arnold flags show --store flags.db --capacity --cluster cluster.csv
     """
-    from arnold.documents.store_answers import (
-        HeldFlagsDocument,
-        MergedFlag,
-        NotedFinding,
-        lost_capacity,
-        minute,
-        print_held_flags,
-    )
-    from health.flags.flag_store import track_of
-    from health.flags.rules import rules_of
-    from topology.flag_sources import open_log
+    from arnold.documents.store_answers import held_flags_document, lost_capacity, print_held_flags
 
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
-    with open_log(store) as log:
-        if log.forgotten is not None and instant < log.forgotten:
-            problem = f"what held at {minute(instant)} is not known any more: {log.opened.because}"
-            fix = "ask the archive of that time, if `arnold flags compact` was told to keep one"
-            raise InvalidInput(problem, where=store, fix=fix)
-        standing = log.standing(instant)
-        noted = {
-            (event.node, event.source): track_of(log, event.node, event.source, instant).noted
-            for event in log.latest(instant, "event = 'noted' AND until IS NULL")
-        }
-        rules, forgotten = rules_of(log, instant), log.forgotten
-    sources: dict[str, list[str]] = {}
-    for flag in sorted(standing, key=lambda flag: -flag.slowdown):
-        sources.setdefault(flag.node, []).append(flag.source)
-    document = HeldFlagsDocument(
-        store=store,
-        at=instant,
-        flags=tuple(standing),
-        nodes=tuple(MergedFlag(**asdict(flag), sources=tuple(sources[flag.node])) for flag in merge_by_node(standing)),
-        noted=tuple(NotedFinding(*track, len(times), times[-1]) for track, times in noted.items() if times),
-        rules=rules,
-        forgotten=forgotten,
-        torn=0,
-    )
+    document = held_flags_document(store, instant)
     if capacity:
         known = None if cluster is None else ClusterFiles(cluster).read().cluster
         gpus = None if known is None else dict(zip(known.names, known.gpus.tolist(), strict=True))
@@ -316,9 +245,7 @@ def why(*, node: str, store: str, at: str | None, since: str | None, until: str 
     $ arnold flags why n0123 --store flags.db --at 2026-11-17
     $ arnold flags why n0123 --store flags.db --since 2026-11-10 --until 2026-11-17T14:00:00Z --json
     """
-    from arnold.documents.store_answers import WhyFlaggedDocument, print_why_flagged, written
-    from health.flags.history import history
-    from topology.flag_sources import open_log
+    from arnold.documents.store_answers import print_why_flagged, why_flagged_document
 
     if at is not None and (since is not None or until is not None):
         raise InvalidInput("--at is a span of its own", where="--at", fix="leave out --since and --until, or --at")
@@ -334,25 +261,7 @@ def why(*, node: str, store: str, at: str | None, since: str | None, until: str 
         if begin is not None and begin > end:
             fix = "--since lies before --until and now"
             raise InvalidInput("the span ends before it begins", where="--since", fix=fix)
-    with open_log(store) as log:
-        if node not in (names := log.nodes()):
-            fix = f"{did_you_mean(node, names)}nodes without an event were never found slow or faulty"
-            raise UnknownName(f"the store has never heard of node {node[:80]!r}", where=store, fix=fix)
-        past, opened = history(log, node, since=begin, until=end), log.opened
-    reaches = opened.forgotten is not None and (begin is None or begin < opened.forgotten)
-    document = WhyFlaggedDocument(
-        store=store,
-        node=node,
-        since=begin,
-        until=end,
-        avoided=bool(past.spells),
-        spells=past.spells,
-        events=written(past.events),
-        forgotten=opened.forgotten,
-        gap=opened.because if reaches else "",
-        torn=0,
-    )
-    answer(document, print_why_flagged)
+    answer(why_flagged_document(store, node, since=begin, until=end), print_why_flagged)
 
 
 # Ends of jobs that say something of their nodes, and whether they failed
@@ -465,13 +374,13 @@ def import_(*, file: str, by: str, store: str | None, output: str | None, yes: b
     $ scontrol show nodes --oneliner | arnold flags import --from slurm - --store flags.db
     $ arnold flags import --from flag-store old.jsonl --store flags.db
     """
-    from arnold.documents.store_answers import ImportDocument, print_imported
+    from arnold.documents.store_answers import ImportDocument, changed, print_imported, taken_over
     from health.flags.imports import cleared_by_slurm, read_reports, read_slurm
     from topology.flag_sources import Breaker
 
     now, source = present(at), read_source(file)
     if by == STORE:
-        document = _of_store(source, store, now)
+        document = taken_over(source, store, now)
     else:
         reports, recorded = read_slurm(source) if by == SLURM else read_reports(source, by=by), None
         # of the nodes that the monitor names its findings take out a share at most
@@ -490,23 +399,6 @@ def import_(*, file: str, by: str, store: str | None, output: str | None, yes: b
             source=by, nodes=reports.nodes, healthy=healthy, flags=reports.flags, recorded=recorded
         )
     answer(document, print_imported, file=output)
-
-
-def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocument:
-    """Take over the events of another store."""
-    from arnold.documents.store_answers import ImportDocument
-    from health.flags.imports import read_event_lines
-    from topology.flag_sources import open_log
-
-    if store is None:
-        fix = "name the new store: --store FILE"
-        raise InvalidInput("another flag store is taken over by a new one", where="--store", fix=fix)
-    events, torn = read_event_lines(source)
-    recorded = changed(store, lambda ledger: ledger.take_over(events), now=now, torn=torn)
-    with open_log(store) as log:
-        flags, nodes = log.standing(now), log.nodes()
-    healthy = len(nodes - {flag.node for flag in flags})
-    return ImportDocument(source=STORE, nodes=len(nodes), healthy=healthy, flags=tuple(flags), recorded=recorded)
 
 
 @click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument")

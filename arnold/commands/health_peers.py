@@ -23,13 +23,12 @@ from arnold.options.shared_options import STORE_HELP, flags_out_option, html_opt
 from ground.errors import InvalidInput
 from ground.records import json_data
 from health.peers.sample_sources import SampleColumns, WatchPlan
-from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.kubernetes_answers import GangsWatchedDocument
-    from arnold.documents.store_answers import RecordDocument, WatchDocument
+    from arnold.documents.store_answers import WatchDocument
     from arnold.pages.charts import ChartCard
     from health.peers.comparison import ComparisonSettings
     from health.peers.verdict import PeersVerdict
@@ -151,7 +150,7 @@ def watch(
     $ arnold health watch --prometheus $URL --only 'n[0001-0128]' --store flags.db
     $ arnold health watch --prometheus $URL --once --json
     """
-    from arnold.documents.store_answers import watch_document
+    from arnold.documents.store_answers import record_findings, watch_document
     from health.peers.watch import watch as rounds
 
     if store is not None:
@@ -202,15 +201,3 @@ def within_share(made: WatchRound) -> WatchRound:
     except InvalidInput as error:
         return replace(made, verdict=None, error=error, flags=())
     return made
-
-
-def record_findings(store: str, flags: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:
-    """Return what a round found, as findings of a flag store.
-
-    The rules of the store say how long they hold, also where the episode is over: it is evidence about the node. A
-    machine that does not stand out gets no all-clear: a node that is avoided shows no symptoms.
-    """
-    from arnold.commands.flags import changed
-
-    findings = [replace(flag, until=None) for flag in flags]
-    return changed(store, lambda ledger: ledger.record(findings, now=now), now=now)
