@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache, partial, wraps
 from inspect import getdoc
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
@@ -17,7 +17,7 @@ from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.console.output import GOOD, Console, answer, note, print_rows, print_sentences, progress
 from arnold.options.cluster_options import OF_SLURM, ClusterFiles
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, take
+from arnold.options.field_options import F, file_option, options_of, take
 from arnold.options.shared_options import CLUSTER_HELP, own_page_option
 from ground.errors import InvalidInput
 from ground.files import write_file
@@ -27,7 +27,6 @@ from simulator.sheet import Sheet
 if TYPE_CHECKING:
     from simulator.capacity.question import CapacityAnswer, CapacityQuestion
 
-F = TypeVar("F", bound=Callable[..., Any])
 READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")
 """Options of how a cluster file is read."""
 

@@ -14,7 +14,7 @@ import click
 from arnold.commands.compare import run_all
 from arnold.console.output import BAD, Console, answer, exit_code, note, print_sentences, progress
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, refuse_clashes, takes
+from arnold.options.field_options import file_option, options_of, refuse_clashes
 from arnold.options.shared_options import PAGE_HELP, SAVE_HELP
 from ground.errors import InvalidInput
 from ground.files import check_writable, write_file
@@ -27,10 +27,9 @@ PAGE = "arnold-demo.html"
 
 
 @click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument")
-@options_of(Limits, defaults={"seconds": 5.0})
+@options_of(Limits, to="limits", defaults={"seconds": 5.0})
 @file_option("--html", written=True, default=PAGE, show_default=True, help=PAGE_HELP)
 @file_option("--save", metavar="FOLDER", written=True, help=SAVE_HELP)
-@takes(limits=Limits)
 def command(*, html: str, save: str | None, limits: Limits) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
 

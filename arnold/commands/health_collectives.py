@@ -8,7 +8,7 @@ import click
 
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option, options_of, takes
+from arnold.options.field_options import FILE, file_option, options_of
 from arnold.options.shared_options import flags_out_option, html_option, lenient_option, yes_option
 from ground.files import read_source
 from health.collectives.trigger_settings import TriggerSettings
@@ -31,7 +31,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @flags_out_option
 @yes_option
 @lenient_option
-@options_of(TriggerSettings, only=("window", "period"))
+@options_of(TriggerSettings, to="settings", only=("window", "period"))
 @click.option(
     "--converter",
     is_flag=True,
@@ -41,7 +41,6 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
     help="Print the script that turns pickles into JSON where they were written.",
 )
 @html_option
-@takes(settings=TriggerSettings)
 def command(
     *,
     files: tuple[str, ...],

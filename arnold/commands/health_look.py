@@ -11,7 +11,7 @@ from arnold.commands.command_table import CommandRow, LazyGroup, command_row
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option, takes
+from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import CLUSTER_HELP, PLACEMENT_HELP, flags_out_option, html_option, yes_option
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
@@ -81,7 +81,6 @@ def pairs() -> None:
 @file_option(
     "--output", written=True, help="Write what runs the rounds: a batch script of Slurm, or, with .yaml, Jobs."
 )
-@takes(files=ClusterFiles)
 def plan(*, suspects: str | None, results: str | None, output: str | None, files: ClusterFiles) -> None:
     """Say which pairs of nodes to test, in rounds; the pairs of a round run at once, each node in one at most.
 
@@ -126,7 +125,6 @@ def plan(*, suspects: str | None, results: str | None, output: str | None, files
 @click.argument("measured", type=FILE, metavar="RESULTS")
 @cluster_options
 @html_option
-@takes(files=ClusterFiles)
 def read(*, measured: str, files: ClusterFiles) -> int:
     """Name the node, link or part of the network that makes pairs slow, by group testing with noise.
 

@@ -17,7 +17,7 @@ import click
 
 from arnold.console.output import answer, as_written, print_rows, prints_json, progress, save_flags
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option, options_of, takes
+from arnold.options.field_options import FILE, file_option, options_of
 from arnold.options.peers_options import DetectorOptions, asks_prometheus, positive_option
 from arnold.options.shared_options import STORE_HELP, flags_out_option, html_option, lenient_option, yes_option
 from ground.errors import InvalidInput
@@ -38,14 +38,13 @@ if TYPE_CHECKING:
 @click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
-@options_of(DetectorOptions)
+@options_of(DetectorOptions, to="detector")
 @flags_out_option
 @yes_option
 @positive_option("--sample-interval", "Seconds between samples.  [default: as sampled]", metavar="SECONDS")
 @lenient_option
-@options_of(SampleColumns)
+@options_of(SampleColumns, to="columns")
 @html_option
-@takes(columns=SampleColumns, detector=DetectorOptions)
 def peers(
     *,
     files: tuple[str, ...],

@@ -135,7 +135,6 @@ def isolate(
     "--failure-level", metavar="NAME", help="Level of the cluster whose domains fail at once.  [default: the closest]"
 )
 @html_option
-@takes(files=ClusterFiles)
 def backups(*, placement: str, failure_level: str | None, files: ClusterFiles) -> None:
     """Say which machine keeps the backup of each machine, so that both are not lost at once.
 

@@ -15,7 +15,7 @@ from arnold.commands import explain, place, score
 from arnold.console.output import answer
 from arnold.options.cluster_options import KUBERNETES, ClusterFiles, open_kubernetes
 from arnold.options.command import Command, Group, JsonCommand
-from arnold.options.field_options import options_of, takes
+from arnold.options.field_options import options_of
 from arnold.options.page_options import page_options, show_live
 from arnold.options.shared_options import kubeconfig_options
 from ground.errors import ArnoldError, InvalidInput
@@ -48,8 +48,9 @@ Examples:
 """
 
 _namespace = click.option("--namespace", "-n", metavar="NAME", help="Namespace to look at.  [default: all]")
-_labels = options_of(ClusterFiles, only=("levels", "domains"))
-NODE_LABELS = partial(ClusterFiles, cluster="")  # Of a cluster that is listed already
+_labels = options_of(
+    partial(ClusterFiles, cluster=""), to="labels", only=("levels", "domains")
+)  # Of a cluster that is listed already
 
 
 @click.group("kube", cls=Group)
@@ -84,7 +85,6 @@ def gangs(*, namespace: str | None, which: WhichCluster) -> None:
 @_namespace
 @_labels
 @kubeconfig_options
-@takes(labels=NODE_LABELS)
 def describe(*, gang: str, namespace: str | None, which: WhichCluster, labels: ClusterFiles) -> None:
     """Show a gang: its plan, spread, ranks.
 
@@ -141,7 +141,6 @@ def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> Loa
 @command.command("nodes", cls=JsonCommand, document=f"{ANSWERS}:KubernetesNodesDocument")
 @_labels
 @kubeconfig_options
-@takes(labels=NODE_LABELS)
 def nodes(*, which: WhichCluster, labels: ClusterFiles) -> None:
     """List nodes: place, use, flags, gang.
 
@@ -161,7 +160,6 @@ def nodes(*, which: WhichCluster, labels: ClusterFiles) -> None:
 @command.command("top", cls=JsonCommand, document=f"{ANSWERS}:TopDocument")
 @_labels
 @kubeconfig_options
-@takes(labels=NODE_LABELS)
 def top(*, which: WhichCluster, labels: ClusterFiles) -> None:
     """List domains: free, promised, in use, gangs.
 
@@ -184,7 +182,6 @@ def top(*, which: WhichCluster, labels: ClusterFiles) -> None:
 @_labels
 @page_options
 @kubeconfig_options
-@takes(labels=NODE_LABELS)
 def page(*, bind: str, host_name: tuple[str, ...], which: WhichCluster, labels: ClusterFiles) -> None:
     """Show the cluster in a browser as it is now, until SIGTERM or Ctrl-C.
 

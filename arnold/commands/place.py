@@ -11,7 +11,7 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, exit_code, log_outcome, progress, to_json
 from arnold.options.cluster_options import KUBERNETES
 from arnold.options.command import JsonCommand, said_again
-from arnold.options.field_options import options_of, refuse_clashes, takes
+from arnold.options.field_options import options_of, refuse_clashes
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
 from arnold.options.placement_outputs import PlaceOptions
 from arnold.options.shared_options import complete_algorithm
@@ -25,8 +25,7 @@ JOB = "{job}"  # What stands for the name of the job in the name of a file, wher
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument")
 @joint_inputs
-@options_of(PlaceOptions, completions={"algorithm": complete_algorithm})
-@takes(options=PlaceOptions)
+@options_of(PlaceOptions, to="options", completions={"algorithm": complete_algorithm})
 def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (`--job a --job b`) all at once.
 

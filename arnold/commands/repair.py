@@ -13,7 +13,7 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, progress
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand, said_again
-from arnold.options.field_options import EARLIER, check_stdin, options_of, takes
+from arnold.options.field_options import EARLIER, check_stdin, options_of
 from arnold.options.placement_outputs import PlacementOutputs
 from arnold.options.shared_options import PLACEMENT_HELP, own_page_option
 from ground.errors import UnknownName, did_you_mean
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="What comes first: the fewest moved cells, or the best objective.",
 )
-@options_of(Limits)
-@options_of(PlacementOutputs)
+@options_of(Limits, to="limits")
+@options_of(PlacementOutputs, to="outputs")
 @own_page_option
-@takes(files=ClusterFiles, limits=Limits, outputs=PlacementOutputs)
 def command(
     *,
     html: str | None,

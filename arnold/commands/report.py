@@ -11,7 +11,7 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import answer, progress
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, takes
+from arnold.options.field_options import file_option, options_of
 from arnold.options.shared_options import GRIDS_HELP, html_option, parse_time, policy_option
 from ground.errors import InvalidInput
 from ground.files import read_source
@@ -44,11 +44,10 @@ WEEK = timedelta(days=7)
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: the time of the last snapshot]")
 @file_option("--grids", help=GRIDS_HELP)
 @policy_option()
-@options_of(OwnRecords)
-@options_of(Overrides)
-@options_of(Limits)
+@options_of(OwnRecords, to="own")
+@options_of(Overrides, to="overrides")
+@options_of(Limits, to="limits")
 @html_option
-@takes(own=OwnRecords, overrides=Overrides, limits=Limits)
 def command(
     *,
     clusters: tuple[str, ...],

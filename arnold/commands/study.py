@@ -14,7 +14,7 @@ from arnold.commands.capacity import QuestionGroup
 from arnold.commands.command_table import CommandRow, command_row
 from arnold.console.output import Console, answer, print_rows, progress
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import options_of, takes
+from arnold.options.field_options import options_of
 from arnold.options.shared_options import ALGORITHM_HELP
 from scheduler.placement.types import ALGORITHMS, Limits
 
@@ -48,7 +48,7 @@ class SweepLimits(Limits):
 
 
 @click.command("table1", cls=JsonCommand, document="scheduler.study.table1:Table1")
-@options_of(SweepLimits, defaults={"seconds": 10.0})
+@options_of(SweepLimits, to="limits", defaults={"seconds": 10.0})
 @click.option(
     "--unevenness",
     type=click.FloatRange(0.0, 0.9),
@@ -57,7 +57,6 @@ class SweepLimits(Limits):
     metavar="SHARE",
     help="Largest difference of a minipod's size from the mean size, as a share of the mean.",
 )
-@takes(limits=SweepLimits)
 def table1(*, unevenness: float, limits: SweepLimits) -> None:
     """Recompute Table 1 of the Arnold paper: its settings, program and baselines, and the optimum.
 
@@ -72,10 +71,9 @@ def table1(*, unevenness: float, limits: SweepLimits) -> None:
 
 
 @click.command("fragmented", cls=JsonCommand, document="scheduler.study.fragmented:FragmentedStudy")
-@options_of(SweepLimits, defaults={"seconds": 2.0})
+@options_of(SweepLimits, to="limits", defaults={"seconds": 2.0})
 @click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of clusters.")
 @click.option("--algorithm", metavar="NAME[,..]", help=f"{ALGORITHM_HELP}  [default: all]")
-@takes(limits=SweepLimits)
 def fragmented(*, clusters: int, algorithm: str | None, limits: SweepLimits) -> None:
     """Compare algorithms on seeded fragmented clusters.
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
 from arnold.console.output import answer, emit_json, plain, prints_json, progress
 from arnold.options.cluster_options import ClusterFiles, state_options
 from arnold.options.command import Group, JsonCommand
-from arnold.options.field_options import FILE, file_option, takes
+from arnold.options.field_options import FILE, F, file_option
 from ground.errors import InvalidInput
 from ground.files import write_file
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group("topology", cls=Group)
@@ -28,8 +25,7 @@ def _file_command(name: str, document: str) -> Callable[[F], click.Command]:
 
     def decorate(function: F) -> click.Command:
         target = f"arnold.documents.topology_answer:{document}"
-        taking = state_options(takes(files=ClusterFiles)(function))
-        declared = click.argument("cluster", type=FILE, metavar="FILE")(taking)
+        declared = click.argument("cluster", type=FILE, metavar="FILE")(state_options(function))
         return command.command(name, cls=JsonCommand, document=target)(declared)
 
     return decorate

@@ -11,7 +11,7 @@ import click
 from arnold.commands.health_peers import stopped_by_sigterm, tell_round
 from arnold.options.cluster_options import KUBERNETES
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, takes
+from arnold.options.field_options import file_option, options_of
 from arnold.options.peers_options import asks_prometheus
 from arnold.options.shared_options import STORE_HELP, yes_option
 from ground.errors import InvalidInput
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 )
 @asks_prometheus
 @file_option("--store", required=True, help=STORE_HELP)
-@options_of(StallPlan)
+@options_of(StallPlan, to="stalls")
 @click.option("--once", is_flag=True, help="Make one round and end; exit 2 where nothing could be judged.")
 @yes_option
-@takes(stalls=StallPlan)
 def command(
     *,
     cluster: str,

@@ -234,14 +234,14 @@ def open_kubernetes(listed: ListedCluster) -> OpenedCluster:
     return OpenedCluster(listed.nodes, (plans,) if promised else (), tuple(notes))
 
 
-cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
+cluster_options = options_of(ClusterFiles, to="files")  # Give a command --cluster and what lies over it
 OF_SLURM = ("partition", "constraint", "reservation", "exclude", "time", "unlisted")  # What decides beside --busy
 OVERLAY = (
     *("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "shared_gpus", "tolerate"),
     *("busy", *OF_SLURM),
 )
 
-state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
+state_options = options_of(ClusterFiles, to="files", only=("format", *OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""
 
 overlay_options = options_of(ClusterFiles, only=OVERLAY)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from arnold.options.field_options import F
+
 if TYPE_CHECKING:
     from arnold.pages.live_page import LiveSource
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def page_options(command: F) -> F:
