@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, exit_code, progress
+from arnold.console.output import answer, exit_code, searching
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import (
@@ -90,13 +87,13 @@ def command(
             where=most.source,
             fix="give checkpoint_age in seconds",
         )
-    with progress(f"Making room for {instance.job.name}") as say, ending_the_search():
+    with searching(f"Making room for {instance.job.name}", inputs.limits) as limits:
         result = defragment(
             instance.cluster,
             instance.job,
             jobs,
             solver=ALGORITHMS.load("exact"),
-            limits=replace(inputs.limits, progress=say),
+            limits=limits,
             budget=budget,
             target=target,
         )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.place import of_a_change
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, exit_code, progress
+from arnold.console.output import answer, exit_code, searching
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
@@ -77,8 +76,7 @@ def command(
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
-    with progress(f"Explaining {job.name}") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Explaining {job.name}", inputs.limits) as limits:
         outcome = run(solver, cluster, job, limits)
         diagnosis = None
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
@@ -102,8 +100,7 @@ def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | N
 
     instance, jobs, now = _beside(inputs, running)
     cluster, job, seconds, solver = instance.cluster, instance.job, now.timestamp(), ALGORITHMS.load("exact")
-    with progress(f"Making room for {job.name}") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Making room for {job.name}", inputs.limits) as limits:
         queue, run_times = None, None
         # a gang of a live cluster waits itself
         if waiting := [other for other in jobs.waiting if other.name != job.name]:
@@ -135,10 +132,10 @@ def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float 
     from scheduler.start_times import whom_to_stop
 
     instance, jobs, now = _beside(inputs, running)
-    with progress(f"Making room for {instance.job.name}") as say, ending_the_search():
+    with searching(f"Making room for {instance.job.name}", inputs.limits) as limits:
         stopping = whom_to_stop(
             instance.cluster, instance.job, jobs.running, now=now.timestamp(), priority=priority,
-            solver=ALGORITHMS.load("exact"), limits=replace(inputs.limits, progress=say),
+            solver=ALGORITHMS.load("exact"), limits=limits,
         )  # fmt: skip
     document = stop_document(instance, stopping, now=now.timestamp())
     answer(document, lambda out, shown: print_stop(out, instance, shown))

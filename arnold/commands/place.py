@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import click
 
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, exit_code, log_outcome, progress, to_json
+from arnold.console.output import answer, exit_code, log_outcome, searching, to_json
 from arnold.options.cluster_options import KUBERNETES
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import options_of, refuse_clashes
@@ -75,8 +74,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions) -> int:
         solver = InNameOrder(solver)
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
-    with progress(f"Placing {job.name}") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Placing {job.name}", inputs.limits) as limits:
         outcome = run(solver, cluster, job, limits, costs=instance.costs)
         log_outcome(outcome)
         would_fit = None
@@ -153,8 +151,7 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions) -> int:
     }
     written = [file for own in options_for.values() for file in (*own.output, own.html) if file is not None]
     refuse_clashes(written, click.get_current_context())
-    with progress(f"Placing {len(jobs)} jobs") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Placing {len(jobs)} jobs", inputs.limits) as limits:
         solver = ALGORITHMS.load(options.algorithm)
         joint = place_together(instances[0].cluster, jobs, weights, solver=solver, limits=limits)
     # without a placement no job has nodes of one size

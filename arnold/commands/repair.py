@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, progress
+from arnold.console.output import answer, searching
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import EARLIER, check_stdin, options_of
@@ -81,9 +79,8 @@ def command(
     cluster = loaded.cluster
     saved = load_placement(read_source(placement), cluster)
     gone = _lost_nodes(lost, cluster)
-    with progress(f"Repairing {saved.job.name}") as say, ending_the_search():
-        limits = replace(limits, progress=say)
-        repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
+    with searching(f"Repairing {saved.job.name}", limits) as within:
+        repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=within)
     document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)
     texts = outputs.texts(document, saved.job, asked=files.sbatch_options(cluster))
     if html is not None:

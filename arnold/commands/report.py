@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import click
 
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, progress
+from arnold.console.output import answer, searching
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of
@@ -105,11 +103,11 @@ def command(
     def grid(live: LiveJob) -> JobFile:
         return running_grid(live, first.cluster, by_pattern, overrides=overrides, records=own.measured)
 
-    with progress("Weighing runs") as say, ending_the_search():
+    with searching("Weighing runs", limits) as within:
 
         def best_of(job: Job) -> float | None:
             if job not in best:
-                best[job] = run(solver, empty, job, replace(limits, progress=say)).objective
+                best[job] = run(solver, empty, job, within).objective
             return best[job]
 
         spread, (start, stop) = SpreadModel(grid, best_of), (begin.timestamp(), end.timestamp())
@@ -118,7 +116,7 @@ def command(
         if policy != "none":
             again = replayed(
                 snapshots, runs, since=start, until=stop, policy=policy, solver=solver,
-                limits=replace(limits, progress=say), grids=spread,
+                limits=within, grids=spread,
             )  # fmt: skip
             replay = (
                 (again, usage(snapshots, again.runs, since=start, until=stop, spread=spread))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, progress
+from arnold.console.output import answer, progress, searching
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs, read_job_file
@@ -105,8 +105,7 @@ def command(
         placed = running_nodes(live, instance.job, instance.cluster)
         notes = () if live.ranked else (UNRANKED,)
         instance = replace(instance, job=instance.job.replace(name=live.name), notes=(*instance.notes, *notes))
-    with progress(f"Weighing {instance.job.name}") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Weighing {instance.job.name}", inputs.limits) as limits:
         result = audit(instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=limits)
     document = score_document(instance, placed, result, records=inputs.own.measured)
     then = said_again("place", without=("--nodes", "--html")) if inputs.job.job else ""

@@ -17,15 +17,17 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from time import perf_counter, process_time
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from arnold.console.interrupts import ending_the_search
 from ground.errors import ArnoldError
 from ground.files import write_file
 from ground.records import JsonRecord, json_data
-from scheduler.placement.types import Status
+from scheduler.placement.types import Limits, Status
 from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
@@ -227,6 +229,16 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Step]:
         yield lambda sentence, *, done=None: bar.update(
             task, description=sentence, completed=done, advance=1 if done is None and total is not None else None
         )
+
+
+@contextmanager
+def searching(label: str, limits: Limits) -> Iterator[Limits]:
+    """Show that a search goes on, which the first Ctrl-C ends with the best so far; yield limits by which it says so.
+
+    :param label: as of :func:`progress`.
+    """
+    with progress(label) as say, ending_the_search():
+        yield replace(limits, progress=say)
 
 
 PACKAGES = ("ground", "topology", "scheduler", "health", "simulator", "arnold")
