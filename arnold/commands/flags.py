@@ -6,7 +6,6 @@ in and out of it (``import``, ``export``), then the annotations of nodes (``sync
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from getpass import getuser
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command_table import CommandRow, LazyGroup, command_row
 from arnold.console.output import answer, emit_json, prints_json
 from arnold.options.cluster_options import ClusterFiles
-from arnold.options.command import JsonCommand
+from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import (
     AT_HELP,
@@ -46,26 +44,8 @@ if TYPE_CHECKING:
 
 ANSWERS, ANSWERS_OF_NODES = "arnold.documents.store_answers", "arnold.documents.kubernetes_answers"
 
-COMMANDS: Mapping[str, CommandRow] = {
-    name: command_row(f"flags:{target}", words)
-    for name, target, words in (
-        ("record", "record", "Take findings of detectors into a flag store."),
-        ("lemons", "find_lemons", "Find nodes on which jobs fail more than elsewhere."),
-        ("import", "import_", "Take findings of monitors, or of another store."),
-        ("export", "export", "Write all events of a flag store as JSON lines."),
-        ("show", "show", "Show the flags that hold now, or held at a time."),
-        ("why", "why", "Say why a node was avoided, and when."),
-        ("lift", "lift", "End the flags of nodes at once."),
-        ("compact", "compact", "Forget old history, so that a store stays small."),
-        ("sync", "sync", "Bring the annotations of nodes in line with a flag store."),
-        ("apply", "apply", "Write the flags of a file to the nodes."),
-        ("list", "list_", "Show the nodes that are flagged."),
-        ("clear", "clear", "Take the flags off nodes."),
-    )
-}
 
-
-@click.group(cls=LazyGroup, table=COMMANDS)
+@click.group("flags", cls=Group)
 def command() -> None:
     """Flag slow and faulty nodes, where gangs and `arnold place` see them.
 
@@ -83,7 +63,7 @@ def stamp_of(file: str) -> str:
     return "" if file == "-" else str(Path(file).stat().st_mtime_ns)
 
 
-@click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
+@command.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
 @file_option("--rules", help="When flags begin and end, YAML; kept in the store.  [default: those of the store]")
@@ -99,7 +79,7 @@ def record(
     yes: bool,
     at: str | None,
 ) -> None:
-    """Take findings of detectors into a flag store, which is made if it is not there.
+    """Take findings of detectors into a flag store.  It is made if it is not there.
 
     FLAGFILE is a list of flags, as --flags of `arnold place`; - is stdin. A slowdown of 1 says that the node is healthy
     again. A file that has not changed since it was recorded counts once. Without FLAGFILE only the ends of flags
@@ -129,7 +109,7 @@ def record(
     answer(changed(store, change, now=now, breaker=breaker), print_recorded)
 
 
-@click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
+@command.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @store_option
 @click.option("--because", required=True, metavar="TEXT", help="Reason, which `arnold flags why` shows later.")
@@ -137,7 +117,7 @@ def record(
 @click.option("--after-test", is_flag=True, help="A test was passed: probation for a day, small jobs first.")
 @at_option
 def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, after_test: bool, at: str | None) -> None:
-    """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
+    """End the flags of nodes at once.  Whatever the sources say; NODE is a name or a Slurm hostlist.
 
     What detectors find afterwards flags them again.
 
@@ -166,7 +146,7 @@ def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, af
     answer(changed(store, change, now=now, create=False), print_recorded)
 
 
-@click.command("compact", cls=JsonCommand, document="health.flags.flag_store:Compaction")
+@command.command("compact", cls=JsonCommand, document="health.flags.flag_store:Compaction")
 @store_option
 @click.option(
     "--keep",
@@ -177,7 +157,7 @@ def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, af
 )
 @file_option("--archive", written=True, help="File to write the whole store to first, as it was.")
 def compact(*, store: str, keep: str, archive: str | None) -> None:
-    """Forget old history, so that a store does not grow for ever.
+    """Forget old history, so that a store stays small.
 
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
     it from a timer, beside the detectors: it waits for other writers.
@@ -207,14 +187,14 @@ def compact(*, store: str, keep: str, archive: str | None) -> None:
     answer(done, show_compacted)
 
 
-@click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument")
+@command.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument")
 @store_option
 @at_option
 @file_option("--output", written=True, help="File to write the flags to as well, for --flags of other commands.")
 @click.option("--capacity", is_flag=True, help="Show what the flags cost: nodes and GPUs, by source and age.")
 @file_option("--cluster", help=CLUSTER_HELP, needs=("--capacity",))
 def show(*, store: str, at: str | None, output: str | None, capacity: bool, cluster: str | None) -> None:
-    """Show the nodes that are flagged, now or at a time, with source, end and reason.
+    """Show the flags that hold now, or held at a time.  Each node has its source, end and reason.
 
     $ arnold flags show --store flags.db
     $ arnold flags show --store flags.db --at 2026-11-17T14:00:00Z
@@ -232,14 +212,14 @@ def show(*, store: str, at: str | None, output: str | None, capacity: bool, clus
     answer(document, print_held_flags, file=output)
 
 
-@click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument")
+@command.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument")
 @click.argument("node")
 @store_option
 @click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: --since to --until]")
 @click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: the beginning]")
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: now]")
 def why(*, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
-    """Say why a node was avoided: each of its flags with source, evidence, begin and end.
+    """Say why a node was avoided, and when.  Each of its flags has its source, evidence, begin and end.
 
     $ arnold flags why n0123 --store flags.db
     $ arnold flags why n0123 --store flags.db --at 2026-11-17
@@ -268,11 +248,11 @@ def why(*, node: str, store: str, at: str | None, since: str | None, until: str 
 LEMON_STATES = {"COMPLETED": False, "FAILED": True, "NODE_FAIL": True, "BOOT_FAIL": True}
 
 
-@click.command("lemons", cls=JsonCommand, document=f"{ANSWERS}:LemonsDocument")
+@command.command("lemons", cls=JsonCommand, document=f"{ANSWERS}:LemonsDocument")
 @click.argument("file", type=FILE)
 @file_option("--output", written=True, help="File to write the flags to, for `arnold flags record`.")
 def find_lemons(*, file: str, output: str | None) -> None:
-    """Find repeat offenders: nodes on which jobs of several programs fail more than such jobs fail elsewhere.
+    """Find nodes on which jobs fail more than elsewhere.  A repeat offender fails those of several programs.
 
     FILE is some weeks of Slurm's accounting, as `arnold formats jobs` says, with NodeList beside, or GangHistories and
     nodes of Kubernetes, whose incidents count; - is stdin. Jobs that were cancelled or ran out of time say nothing.
@@ -348,7 +328,7 @@ SLURM = "slurm"  # What scontrol show nodes prints
 STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or one of an earlier version
 
 
-@click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument")
+@command.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument")
 @click.argument("file", type=FILE)
 @click.option(
     "--from", "by", required=True, type=click.Choice((*MONITORS, SLURM, STORE)), help="Tool that the input is from."
@@ -358,7 +338,7 @@ STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or o
 @yes_option
 @at_option
 def import_(*, file: str, by: str, store: str | None, output: str | None, yes: bool, at: str | None) -> None:
-    """Take what a monitor of Kubernetes nodes found, or why nodes of Slurm are down or drained.
+    """Take findings of monitors, or of another store.  With --from slurm, why its nodes are down or drained.
 
     FILE is what `kubectl get nodes -o json` prints, or better `kubectl get nodes,events -A -o json`; - is stdin. What
     is broken makes a node faulty; a warning is a small price. A node that the monitor finds healthy gets an all-clear.
@@ -401,11 +381,11 @@ def import_(*, file: str, by: str, store: str | None, output: str | None, yes: b
     answer(document, print_imported, file=output)
 
 
-@click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument")
+@command.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument")
 @store_option
 @file_option("--output", written=True, help="File to write to.  [default: standard output]")
 def export(*, store: str, output: str | None) -> None:
-    """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
+    """Write all events of a flag store as JSON lines.  They are in order; the first line says what the file is.
 
     `arnold flags import --from flag-store` makes the same store of it again.
 
@@ -430,12 +410,12 @@ def export(*, store: str, output: str | None) -> None:
         emit_json(ExportDocument(store=store, events=len(lines), output=output, text=left))
 
 
-@click.command("sync", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsSyncedDocument")
+@command.command("sync", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsSyncedDocument")
 @store_option
 @yes_option
 @kubeconfig_options
 def sync(*, store: str, yes: bool, which: WhichCluster) -> None:
-    """Bring the annotations of nodes in line with a flag store, so that gangs heed it.
+    """Bring the annotations of nodes in line with a flag store.  Gangs heed them.
 
     What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
     where it is worse, or where the store holds nothing. Each annotation carries its end: if it is not renewed, the
@@ -455,7 +435,7 @@ def sync(*, store: str, yes: bool, which: WhichCluster) -> None:
     answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), print_changed)
 
 
-@click.command("apply", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
+@command.command("apply", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
 @click.argument("file", type=FILE)
 @yes_option
 @kubeconfig_options
@@ -483,7 +463,7 @@ def apply(*, file: str, yes: bool, which: WhichCluster) -> None:
     answer(document, print_changed)
 
 
-@click.command("list", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsDocument")
+@command.command("list", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsDocument")
 @kubeconfig_options
 def list_(*, which: WhichCluster) -> None:
     """Show the nodes that are flagged.
@@ -498,12 +478,12 @@ def list_(*, which: WhichCluster) -> None:
     answer(document, print_flags)
 
 
-@click.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
+@command.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Clear the flags of all nodes.")
 @kubeconfig_options
 def clear(*, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
-    """Take the flags off nodes: names or Slurm hostlists.
+    """Take the flags off nodes.  NODE is a name or a Slurm hostlist.
 
     $ arnold flags clear n0017
     $ arnold flags clear 'n[0017-0020],n0042'

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import click
 
-from arnold.commands.command_table import CommandRow, LazyGroup, command_row
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.cluster_options import ClusterFiles, cluster_options
-from arnold.options.command import JsonCommand
+from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import CLUSTER_HELP, PLACEMENT_HELP, flags_out_option, html_option, yes_option
 from ground.errors import InvalidInput
@@ -63,18 +61,12 @@ def look(
     return 1 if document.suspects else 0
 
 
-COMMANDS: Mapping[str, CommandRow] = {
-    "plan": command_row("health_look:plan", "Say which pairs of nodes to test, round by round."),
-    "read": command_row("health_look:read", "Name the slow node or link by what was measured."),
-}
-
-
-@click.group("pairs", cls=LazyGroup, table=COMMANDS)
+@click.group("pairs", cls=Group)
 def pairs() -> None:
     """Search for a slow node or link by bandwidth tests of pairs of nodes, few rounds, all pairs of a round at once."""
 
 
-@click.command("plan", cls=JsonCommand, document="arnold.documents.look_answers:PairsPlanDocument")
+@pairs.command("plan", cls=JsonCommand, document="arnold.documents.look_answers:PairsPlanDocument")
 @cluster_options
 @click.option("--suspects", metavar="NODE,..", help="Nodes to test, names or Slurm hostlists.  [default: all]")
 @file_option("--results", help="What was measured so far, a CSV of node_a,node_b,busbw_gbs: the next round is planned.")
@@ -82,7 +74,7 @@ def pairs() -> None:
     "--output", written=True, help="Write what runs the rounds: a batch script of Slurm, or, with .yaml, Jobs."
 )
 def plan(*, suspects: str | None, results: str | None, output: str | None, files: ClusterFiles) -> None:
-    """Say which pairs of nodes to test, in rounds; the pairs of a round run at once, each node in one at most.
+    """Say which pairs of nodes to test, round by round.  Pairs of a round run at once, each node in one at most.
 
     Three rounds tell a slow node from a slow uplink or switch by the topology. With what was measured (--results) the
     next round tests what is in doubt first; where no other would say more, there is none. Nodes in use are left out.
@@ -121,12 +113,12 @@ def plan(*, suspects: str | None, results: str | None, output: str | None, files
     answer(document, print_plan)
 
 
-@click.command("read", cls=JsonCommand, document="arnold.documents.look_answers:PairsDocument")
+@pairs.command("read", cls=JsonCommand, document="arnold.documents.look_answers:PairsDocument")
 @click.argument("measured", type=FILE, metavar="RESULTS")
 @cluster_options
 @html_option
 def read(*, measured: str, files: ClusterFiles) -> int:
-    """Name the node, link or part of the network that makes pairs slow, by group testing with noise.
+    """Name the slow node or link by what was measured.  Or the part of the network; by group testing with noise.
 
     RESULTS is a CSV with the columns node_a, node_b and busbw_gbs, the bus bandwidth that all_reduce_perf prints for
     the pair, 0 where it failed. Exits 1 where somebody is suspected, 0 where nobody is.
@@ -139,7 +131,7 @@ def read(*, measured: str, files: ClusterFiles) -> int:
     from health.pairs.measured import read_pairs
 
     cluster = files.read_aloud().cluster
-    pairs = read_pairs(read_source(measured), cluster)
-    document = pairs_document(findings_of(pairs, cluster), pairs)
+    tested = read_pairs(read_source(measured), cluster)
+    document = pairs_document(findings_of(tested, cluster), tested)
     answer(document, print_pairs)
     return 1 if document.suspects else 0

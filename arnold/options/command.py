@@ -15,7 +15,7 @@ import click
 
 from arnold.console.output import JSON, kept_as, verbosity_options
 from arnold.options.field_options import DependentOption, check_results, finite
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, UnknownName, did_you_mean
 
 
 class Command(click.Command):
@@ -119,11 +119,37 @@ def said_again(name: str, *more: str, without: Collection[str] = ()) -> str:
 
 
 class Group(click.Group):
-    """A group of commands; ``-q`` and ``-v`` may stand before the name of its command as well as after."""
+    """A group of commands; ``-q`` and ``-v`` may stand before the name of its command as well as after.
+
+    The first sentence of a command is its line in the help of the group.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.params += verbosity_options()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of its commands, in the order in which they are made."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name.
+
+        :raises UnknownName: there is none; with the closest name.
+        """
+        name, names = args[0], self.list_commands(ctx)
+        command = self.get_command(ctx, name)
+        if command is None and name == "help":
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [*args[1:], "--help"])
+        if command is None and not name.startswith("-"):
+            fix = f"{did_you_mean(name, names)}commands: {', '.join(names)}"
+            raise UnknownName(f"there is no command {name!r}", where=ctx.command_path, fix=fix)
+        return (name, command, args[1:]) if command else super().resolve_command(ctx, args)
 
 
 class JsonCommand(Command):
