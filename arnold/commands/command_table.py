@@ -151,7 +151,7 @@ class LazyGroup(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name; ``version`` is said at once."""
-        if args == ["version"] and "version" not in self.table():
+        if args == ["version"] and self.get_command(ctx, "version") is None:
             _print_version(ctx, None, wanted=True)
         return super().resolve_command(ctx, args)
 

@@ -31,7 +31,6 @@ from arnold.options.shared_options import (
 from extender.kubernetes_names import HISTORY_KIND
 from ground.errors import InvalidInput
 from ground.files import Source, decode_source, open_stream, read_source, write_file
-from ground.formats import begins_as_json
 from ground.quantities import utc_minute
 from topology.flags import merge_by_node
 
@@ -262,6 +261,7 @@ def find_lemons(*, file: str, output: str | None) -> None:
     $ kubectl get ganghistories,nodes -A -o json | arnold flags lemons - --output lemons.json
     """
     from arnold.documents.store_answers import LemonsDocument, print_lemons
+    from ground.formats import begins_as_json
     from health.flags.lemons import JobRun, lemons, lemons_of_incidents
     from simulator.traces.cells import TraceRows
     from simulator.traces.readers.slurm_accounting import sacct_runs

@@ -27,15 +27,15 @@ from arnold.console.interrupts import ending_the_search
 from ground.errors import ArnoldError
 from ground.files import write_file
 from ground.records import JsonRecord, json_data
-from scheduler.placement.types import Limits, Status
-from topology.flags import NodeFlag
 
 if TYPE_CHECKING:
     from rich.console import Console as Console  # noqa: PLC0414 (exported: other modules take it from here)
 
     from arnold.pages.charts import ChartCard
     from scheduler.outcome import Outcome
+    from scheduler.placement.types import Limits, Status
     from topology.cluster import Cluster
+    from topology.flags import NodeFlag
 else:
     Console = Any
 

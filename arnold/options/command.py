@@ -139,7 +139,7 @@ class Group(click.Group):
 
         :raises UnknownName: there is none; with the closest name.
         """
-        name, names = args[0], self.list_commands(ctx)
+        name = args[0]
         command = self.get_command(ctx, name)
         if command is None and name == "help":
             if len(args) == 1:
@@ -147,6 +147,7 @@ class Group(click.Group):
                 ctx.exit()
             return self.resolve_command(ctx, [*args[1:], "--help"])
         if command is None and not name.startswith("-"):
+            names = self.list_commands(ctx)
             fix = f"{did_you_mean(name, names)}commands: {', '.join(names)}"
             raise UnknownName(f"there is no command {name!r}", where=ctx.command_path, fix=fix)
         return (name, command, args[1:]) if command else super().resolve_command(ctx, args)

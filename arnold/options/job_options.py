@@ -20,7 +20,6 @@ from arnold.options.field_options import FILE, F, file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import STDIN, Source, read_source
-from ground.formats import recognise
 from ground.quantities import HOUR
 from ground.records import json_data
 from scheduler.job import Overrides
@@ -314,6 +313,7 @@ def placed_and_others(files: Sequence[str]) -> tuple[list[str], list[Source]]:
 
     :raises InvalidInput: what a file is cannot be told.
     """
+    from ground.formats import recognise
     from topology.running_jobs import RUNNING_READERS
 
     sources = {file: read_source(file) for file in files}
