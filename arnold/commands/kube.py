@@ -16,8 +16,7 @@ from arnold.console.output import answer
 from arnold.options.cluster_options import KUBERNETES, ClusterFiles, open_kubernetes
 from arnold.options.command import Command, Group, JsonCommand
 from arnold.options.field_options import options_of
-from arnold.options.page_options import page_options, show_live
-from arnold.options.shared_options import kubeconfig_options
+from arnold.options.shared_options import kubeconfig_options, page_options, show_live
 from ground.errors import ArnoldError, InvalidInput
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from arnold.options.cluster_options import SINGLE_NODES, SLURM, ClusterFiles
 from arnold.options.command import Command, Group, JsonCommand
 from arnold.options.field_options import file_option
 from arnold.options.job_options import JobFiles, PlacementInputs
-from arnold.options.page_options import page_options, show_live
-from arnold.options.shared_options import STORE_HELP, policy_option
+from arnold.options.shared_options import STORE_HELP, page_options, policy_option, show_live
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source
 from scheduler.job import Overrides
