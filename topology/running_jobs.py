@@ -31,7 +31,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, did_you_mean, some
 from ground.files import Source
-from ground.formats import FileFormat, Format, FormatGroup, recognise
+from ground.formats import FileFormat, Format, FormatGroup, Marked, recognise
 from ground.quantities import HOUR, MINUTE, plural
 from topology.cluster import MAX_GPUS, Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
@@ -326,8 +326,8 @@ class OwnLiveJobs(_Strict):
     waiting: list[OwnWaitingJob] = []
 
 
-class OwnJobs:
-    """Reads a file of one's own."""
+class OwnJobs(Marked):
+    """Reads a file of one's own: a mapping with one of the two lists of jobs, none of which is Slurm's."""
 
     format = FileFormat(
         name="jobs",
@@ -338,11 +338,7 @@ class OwnJobs:
         left_out="",
         marks=("jobs", "name", "nodes"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether a mapping has one of the two lists of jobs, none of which is Slurm's."""
-        lists = re.search(rb'^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', head, re.MULTILINE)
-        return float(lists is not None and b'"job_id"' not in head)
+    mark = re.compile(r'\A(?!(?s:.*)"job_id")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the file."""
@@ -471,7 +467,7 @@ def _gpus_in(*texts: str, where: str) -> int | None:
     return None
 
 
-class ScontrolJobs:
+class ScontrolJobs(Marked):
     """Reads ``scontrol show jobs``."""
 
     format = FileFormat(
@@ -483,10 +479,7 @@ class ScontrolJobs:
         left_out="jobs that have ended; who may be preempted, which Slurm decides by QOS and partition",
         marks=("jobid", "jobname", "jobstate"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it begins with the record of a job, or says that there is none."""
-        return float(re.match(rb"\s*(?:JobId=\d|No jobs in the system)", head) is not None)
+    mark = re.compile(r"\A\s*(?:JobId=\d|No jobs in the system)")
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the records."""
@@ -643,7 +636,7 @@ class _JsonJobs(BaseModel):
     jobs: list[_JsonJob]
 
 
-class SlurmJobsJson:
+class SlurmJobsJson(Marked):
     """Reads ``squeue --json`` and ``scontrol show jobs --json``."""
 
     format = FileFormat(
@@ -654,12 +647,7 @@ class SlurmJobsJson:
         left_out="jobs that have ended; who may be preempted",
         marks=("jobs", "job_id", "job_state"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether there is a list of jobs with numbers."""
-        return float(
-            head.lstrip()[:1] == b"{" and b'"jobs"' in head and (b'"job_id"' in head or b'"job_state"' in head)
-        )
+    mark = re.compile(r'(?s)\A\s*\{(?=.*"jobs")(?=.*"job_(?:id|state)")')
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the list."""
