@@ -408,42 +408,53 @@ def _seconds(time: datetime | None) -> float | None:
 
 # Slurm
 
+_OF_SQUEUE = {
+    "JOBID": "JobId", "NAME": "JobName", "USER": "UserId", "ACCOUNT": "Account", "ST": "JobState", "STATE": "JobState",
+    "NODES": "NumNodes", "REASON": "Reason", "TIME_LIMIT": "TimeLimit", "TIMELIMIT": "TimeLimit",
+}  # fmt: skip
+_OF_SACCT = {"JobID": "JobId", "User": "UserId", "Start": "StartTime", "Timelimit": "TimeLimit", "State": "JobState"}
+"""Columns of the other programs -> what scontrol calls them."""
 
-def _slurm_jobs(
-    *, state: str, number: str, name: str, nodes: str, source: str, gpus: int | None, owner: str, group: str,
-    priority: float | None, started: float | None, limit: float | None, count: str | float | None, reason: str,
-    submitted: float | None, comment: str, each: int | None = None,
-) -> Iterator[LiveJob]:  # fmt: skip
+
+def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = None) -> Iterator[LiveJob]:
     """Yield a job that holds nodes by its state, or waits for some; of an array each task that waits.
 
     It is called by its number and its name.
 
-    :param gpus: in all; None = not said.
-    :param each: on each node, where they are not said in all.
-    :param limit: seconds that it may run; None or infinite = not said, or for ever.
-    :param count: of its nodes, as Slurm writes it: "4", or "4-8" where it may have more.
+    :param job: what is said of it, in the words of scontrol, whichever program said it.
+    :param started: when it began, where none of the words says it.
     """
+    words = {key: _word(value) for key, value in job.items()}
+    number, name, state = job["JobId"], words.get("JobName", ""), job.get("JobState", "")
+    resources = (words.get(key, "") for key in ("AllocTRES", "TRES", "JOB_GRES", "ReqTRES"))
+    gpus, each = _gpus_in(*resources, where=source), _gpus_in(words.get("TresPerNode", ""), where=source)
+    owner, group = re.sub(r"\(\d+\)$", "", words.get("UserId", "")), words.get("Account", "")
+    priority = float(words["Priority"]) if words.get("Priority", "").isdecimal() else None
+    limit = time_limit(words.get("TimeLimit", ""))
     seconds = limit if limit is not None and limit < inf else None
     if state == "PENDING":
-        match = re.match(r"\d+", f"{count or ''}")
+        # "4", or "4-8" where it may have more
+        match = re.match(r"\d+", words.get("NumNodes", ""))
         wanted = int(match[0]) if match else 0
         if gpus is not None:
             each = gpus // wanted if wanted and gpus % wanted == 0 else None
-        hindered = "" if reason in _FOR_ROOM else reason
+        hindered = "" if job.get("Reason", "") in _FOR_ROOM else job["Reason"]
         for task in _tasks(number):
             yield LiveJob(
                 f"{task} {name}".strip(), (), source, False, each, owner, group, priority, wanted=max(1, wanted),
-                submitted=submitted, seconds=seconds, hindered=hindered if wanted else "how many nodes is not said",
+                submitted=slurm_time(words.get("SubmitTime", "")), seconds=seconds,
+                hindered=hindered if wanted else "how many nodes is not said",
             )  # fmt: skip
-    elif state in _HOLDS and _word(nodes):
+    elif state in _HOLDS and (nodes := words.get("NodeList", "")):
         hosts = tuple(expand_hostlist(nodes, where=source))
         if gpus is not None:
             each = gpus // len(hosts) if gpus % len(hosts) == 0 else None
-        ends = started + seconds if started is not None and seconds is not None else None
+        began = slurm_time(words.get("StartTime", "")) if started is None else started
+        ends = began + seconds if began is not None and seconds is not None else None
         yield LiveJob(
             f"{number} {name}".strip(), hosts, source, False, each, owner, group, priority,
-            asks=asked_in_comment(comment),
-            started=started, ends=ends, ends_by="" if ends is None else "time limit",
+            asks=asked_in_comment(job.get("Comment", "")),
+            started=began, ends=ends, ends_by="" if ends is None else "time limit",
         )  # fmt: skip
 
 
@@ -484,32 +495,12 @@ class ScontrolJobs(Marked):
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the records."""
         for _, record, place in records_of(source, _JOB):
-            fields, comment = fields_of(record), re.search(r"\sComment=(.*)", record)
-            number = fields["JobId"]
-            if "ArrayJobId" in fields:
-                number = f"{fields['ArrayJobId']}_{fields.get('ArrayTaskId', '')}"
-            elif "HetJobId" in fields:
-                number = f"{fields['HetJobId']}+{fields.get('HetJobOffset', '')}"
-            priority = fields.get("Priority", "")
-            resources = (fields.get(key, "") for key in ("AllocTRES", "TRES", "JOB_GRES", "ReqTRES"))
-            yield from _slurm_jobs(
-                state=fields.get("JobState", ""),
-                number=number,
-                name=_word(fields.get("JobName", "")),
-                nodes=fields.get("NodeList", ""),
-                source=place,
-                gpus=_gpus_in(*resources, where=place),
-                each=_gpus_in(fields.get("TresPerNode", ""), where=place),
-                owner=re.sub(r"\(\d+\)$", "", fields.get("UserId", "")),
-                group=_word(fields.get("Account", "")),
-                priority=float(priority) if priority.isdecimal() else None,
-                started=slurm_time(fields.get("StartTime", "")),
-                limit=time_limit(fields.get("TimeLimit", "")),
-                count=fields.get("NumNodes"),
-                reason=fields.get("Reason", ""),
-                submitted=slurm_time(fields.get("SubmitTime", "")),
-                comment=comment[1] if comment else "",
-            )
+            job, comment = fields_of(record), re.search(r"\sComment=(.*)", record)
+            if "ArrayJobId" in job:
+                job["JobId"] = f"{job['ArrayJobId']}_{job.get('ArrayTaskId', '')}"
+            elif "HetJobId" in job:
+                job["JobId"] = f"{job['HetJobId']}+{job.get('HetJobOffset', '')}"
+            yield from _slurm_jobs(job | {"Comment": comment[1] if comment else ""}, source=place)
 
 
 class SqueueTable:
@@ -550,16 +541,12 @@ class SqueueTable:
             head = words[:at]
             tail = words[len(words) - behind :] if behind else []
             row = dict(zip(header, [*head, " ".join(words[at : len(words) - behind]), *tail], strict=True))
-            state = row.get("ST", row.get("STATE", ""))
+            job = {_OF_SQUEUE.get(name, name): cell for name, cell in row.items()}
+            job["NodeList"] = next(row[name] for name in header if name.startswith("NODELIST"))
+            job["Reason"] = job.get("Reason", job["NodeList"]).strip("()")
+            job["JobState"] = _SHORT.get(state := job.get("JobState", ""), state)
             elapsed = slurm_seconds(row.get("TIME", ""))
-            limit = next((row[name] for name in ("TIME_LIMIT", "TIMELIMIT") if name in row), "")
-            listed = next(row[name] for name in header if name.startswith("NODELIST"))
-            yield from _slurm_jobs(
-                state=_SHORT.get(state, state), number=row["JOBID"], name=row.get("NAME", ""), nodes=listed,
-                source=place, gpus=None, owner=row.get("USER", ""), group=row.get("ACCOUNT", ""), priority=None,
-                started=None if elapsed is None else now.timestamp() - elapsed, limit=time_limit(limit),
-                count=row.get("NODES"), reason=row.get("REASON", listed).strip("()"), submitted=None, comment="",
-            )  # fmt: skip
+            yield from _slurm_jobs(job, source=place, started=None if elapsed is None else now.timestamp() - elapsed)
 
 
 class SacctTable:
@@ -591,18 +578,9 @@ class SacctTable:
             if len(words) < len(columns):
                 short = f"has {plural(len(words), 'column')}, and the header {len(columns)}"
                 raise InvalidInput(short, where=source.at(number), fix="give what sacct --parsable2 prints, as it is")
-            row = dict(zip(columns, words, strict=False))
-            if row["State"] not in _HOLDS or "." in row["JobID"]:
-                continue
-            priority, place = row.get("Priority", ""), source.at(number)
-            yield from _slurm_jobs(
-                state=row["State"], number=row["JobID"], name=row.get("JobName", ""), nodes=row["NodeList"],
-                source=place, gpus=_gpus_in(row.get("AllocTRES", ""), where=place), owner=row.get("User", ""),
-                group=row.get("Account", ""),
-                priority=float(priority) if priority.isdecimal() else None, started=slurm_time(row.get("Start", "")),
-                limit=time_limit(row.get("Timelimit", "")), count=None, reason="", submitted=None,
-                comment=row.get("Comment", ""),
-            )  # fmt: skip
+            job = {_OF_SACCT.get(name, name): word for name, word in zip(columns, words, strict=False)}
+            if job["JobState"] in _HOLDS and "." not in job["JobId"]:
+                yield from _slurm_jobs(job, source=source.at(number))
 
 
 class _JsonJob(BaseModel):
@@ -661,18 +639,18 @@ class SlurmJobsJson(Marked):
                 number = f"{job.array_job_id:.0f}_{job.array_task_id:.0f}"
             elif job.het_job_id:
                 number = f"{job.het_job_id:.0f}+{job.het_job_offset or 0:.0f}"
-            place = document.where("jobs", i)
-            details = [_gpus_in(detail, where=place) for detail in job.gres_detail]
-            total = sum(gpus or 0 for gpus in details) if details else None
-            if not details:
-                total = _gpus_in(job.tres_alloc_str, job.tres_req_str, where=place)
-            yield from _slurm_jobs(
-                state=next(iter(states & {*_HOLDS, "PENDING"}), ""), number=number, name=job.name,
-                nodes=job.nodes or "", source=place, gpus=total, each=_gpus_in(job.tres_per_node, where=place),
-                owner=job.user_name, group=job.account, priority=job.priority, started=job.start_time,
-                limit=None if job.time_limit is None else job.time_limit * MINUTE,
-                count=job.node_count, reason=job.state_reason, submitted=job.submit_time, comment=job.comment,
-            )  # fmt: skip
+            said = {
+                "StartTime": job.start_time, "SubmitTime": job.submit_time, "TimeLimit": job.time_limit,
+                "NumNodes": job.node_count, "Priority": job.priority,
+            }  # fmt: skip
+            words = {
+                "JobId": number, "JobName": job.name, "UserId": job.user_name, "Account": job.account,
+                "JobState": next(iter(states & {*_HOLDS, "PENDING"}), ""), "Reason": job.state_reason,
+                "NodeList": job.nodes or "", "AllocTRES": ",".join(job.gres_detail) or job.tres_alloc_str,
+                "ReqTRES": job.tres_req_str, "TresPerNode": job.tres_per_node, "Comment": job.comment,
+            }  # fmt: skip
+            numbers = {key: f"{value:.0f}" for key, value in said.items() if value is not None}
+            yield from _slurm_jobs(words | numbers, source=document.where("jobs", i))
 
 
 def _word(text: str) -> str:
