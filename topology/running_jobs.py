@@ -35,7 +35,17 @@ from ground.formats import FileFormat, Format, FormatGroup, Marked, recognise
 from ground.quantities import HOUR, MINUTE, plural
 from topology.cluster import MAX_GPUS, Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
-from topology.slurm_nodes import SlurmNumber, fields_of, gpus_counted, records_of, slurm_time
+from topology.slurm_nodes import (
+    SlurmNumber,
+    SlurmState,
+    SlurmWords,
+    fields_of,
+    gpus_counted,
+    record_of,
+    records_of,
+    said,
+    slurm_time,
+)
 from topology.slurm_snapshot import slurm_seconds, time_limit
 
 EndsBy = Literal["", "said", "time limit"]
@@ -425,8 +435,15 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
     :param started: when it began, where none of the words says it.
     """
     words = {key: _word(value) for key, value in job.items()}
-    number, name, state = job["JobId"], words.get("JobName", ""), job.get("JobState", "")
-    resources = (words.get(key, "") for key in ("AllocTRES", "TRES", "JOB_GRES", "ReqTRES"))
+    number, name = job["JobId"], words.get("JobName", "")
+    task = words.get("ArrayTaskString") or words.get("ArrayTaskId", "")
+    if task and words.get("ArrayJobId", "0") != "0":
+        number = f"{words['ArrayJobId']}_{task}"
+    elif words.get("HetJobId", "0") != "0":
+        number = f"{words['HetJobId']}+{words.get('HetJobOffset', '0')}"
+    states = job.get("JobState", "").split("+")
+    state = next((state for state in states if state == "PENDING" or state in _HOLDS), "")
+    resources = (words.get(key, "") for key in ("JOB_GRES", "AllocTRES", "TRES", "ReqTRES"))
     gpus, each = _gpus_in(*resources, where=source), _gpus_in(words.get("TresPerNode", ""), where=source)
     owner, group = re.sub(r"\(\d+\)$", "", words.get("UserId", "")), words.get("Account", "")
     priority = float(words["Priority"]) if words.get("Priority", "").isdecimal() else None
@@ -445,7 +462,7 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
                 submitted=slurm_time(words.get("SubmitTime", "")), seconds=seconds,
                 hindered=hindered if wanted else "how many nodes is not said",
             )  # fmt: skip
-    elif state in _HOLDS and (nodes := words.get("NodeList", "")):
+    elif state and (nodes := words.get("NodeList", "")):
         hosts = tuple(expand_hostlist(nodes, where=source))
         if gpus is not None:
             each = gpus // len(hosts) if gpus % len(hosts) == 0 else None
@@ -496,10 +513,6 @@ class ScontrolJobs(Marked):
         """Yield the jobs in the order of the records."""
         for _, record, place in records_of(source, _JOB):
             job, comment = fields_of(record), re.search(r"\sComment=(.*)", record)
-            if "ArrayJobId" in job:
-                job["JobId"] = f"{job['ArrayJobId']}_{job.get('ArrayTaskId', '')}"
-            elif "HetJobId" in job:
-                job["JobId"] = f"{job['HetJobId']}+{job.get('HetJobOffset', '')}"
             yield from _slurm_jobs(job | {"Comment": comment[1] if comment else ""}, source=place)
 
 
@@ -586,28 +599,28 @@ class SacctTable:
 class _JsonJob(BaseModel):
     """A job of ``squeue --json`` or ``scontrol show jobs --json``, 22.05 to 26.05."""
 
-    job_id: int
-    name: str = ""
-    user_name: str = ""
-    account: str = ""
-    priority: SlurmNumber = None
-    nodes: str | None = ""
-    job_state: list[str] | str
-    start_time: SlurmNumber = None
-    time_limit: SlurmNumber = None
-    submit_time: SlurmNumber = None
-    node_count: SlurmNumber = None
-    state_reason: str = ""
-    comment: str = ""
-    tres_req_str: str = ""
-    tres_per_node: str = ""
-    array_job_id: SlurmNumber = None
-    array_task_id: SlurmNumber = None
-    array_task_string: str = ""
-    het_job_id: SlurmNumber = None
-    het_job_offset: SlurmNumber = None
-    tres_alloc_str: str = ""
-    gres_detail: list[str] = []
+    job_id: int = said("JobId", "job_id", default=...)
+    name: str = said("JobName", "name", default="")
+    user_name: str = said("UserId", "user_name", default="")
+    account: str = said("Account", "account", default="")
+    priority: SlurmNumber = said("Priority", "priority")
+    nodes: str | None = said("NodeList", "nodes", default="")
+    job_state: SlurmState = said("JobState", "job_state", default=...)
+    start_time: SlurmNumber = said("StartTime", "start_time")
+    time_limit: SlurmNumber = said("TimeLimit", "time_limit")  # minutes
+    submit_time: SlurmNumber = said("SubmitTime", "submit_time")
+    node_count: SlurmNumber = said("NumNodes", "node_count")
+    state_reason: str = said("Reason", "state_reason", default="")
+    comment: str = said("Comment", "comment", default="")
+    tres_req_str: str = said("ReqTRES", "tres_req_str", default="")
+    tres_per_node: str = said("TresPerNode", "tres_per_node", default="")
+    array_job_id: SlurmNumber = said("ArrayJobId", "array_job_id")
+    array_task_id: SlurmNumber = said("ArrayTaskId", "array_task_id")
+    array_task_string: str = said("ArrayTaskString", "array_task_string", default="")
+    het_job_id: SlurmNumber = said("HetJobId", "het_job_id")
+    het_job_offset: SlurmNumber = said("HetJobOffset", "het_job_offset")
+    tres_alloc_str: str = said("AllocTRES", "tres_alloc_str", default="")
+    gres_detail: SlurmWords = said("JOB_GRES", "gres_detail", default="")
 
 
 class _JsonJobs(BaseModel):
@@ -631,26 +644,7 @@ class SlurmJobsJson(Marked):
         """Yield the jobs in the order of the list."""
         document: Document = load_document(source)
         for i, job in enumerate(document.parse(_JsonJobs).jobs):
-            states = {job.job_state} if isinstance(job.job_state, str) else {*job.job_state}
-            number = f"{job.job_id}"
-            if job.array_job_id and job.array_task_string:
-                number = f"{job.array_job_id:.0f}_{job.array_task_string}"
-            elif job.array_job_id and job.array_task_id is not None:
-                number = f"{job.array_job_id:.0f}_{job.array_task_id:.0f}"
-            elif job.het_job_id:
-                number = f"{job.het_job_id:.0f}+{job.het_job_offset or 0:.0f}"
-            said = {
-                "StartTime": job.start_time, "SubmitTime": job.submit_time, "TimeLimit": job.time_limit,
-                "NumNodes": job.node_count, "Priority": job.priority,
-            }  # fmt: skip
-            words = {
-                "JobId": number, "JobName": job.name, "UserId": job.user_name, "Account": job.account,
-                "JobState": next(iter(states & {*_HOLDS, "PENDING"}), ""), "Reason": job.state_reason,
-                "NodeList": job.nodes or "", "AllocTRES": ",".join(job.gres_detail) or job.tres_alloc_str,
-                "ReqTRES": job.tres_req_str, "TresPerNode": job.tres_per_node, "Comment": job.comment,
-            }  # fmt: skip
-            numbers = {key: f"{value:.0f}" for key, value in said.items() if value is not None}
-            yield from _slurm_jobs(words | numbers, source=document.where("jobs", i))
+            yield from _slurm_jobs(record_of(job), source=document.where("jobs", i))
 
 
 def _word(text: str) -> str:
