@@ -319,7 +319,7 @@ def nearest_nodes(problem: RepairProblem, class_of_cell: IntArray) -> IntArray:
     """
     class_of, depth = problem.kinds.class_of, problem.depth
     keeps = problem.stays & (class_of[problem.old] == class_of_cell)
-    nodes = np.where(keeps, problem.old, -1).astype(np.int32)
+    nodes = np.where(keeps, problem.old, -1).astype(np.int32, order="C")  # whose flat view is filled in
     free = problem.admitted.copy()
     free[problem.old[keeps]] = False
     moving = np.flatnonzero(~keeps)

@@ -32,12 +32,10 @@ from scheduler.grid import CellGroups
 from scheduler.job import FAMILIES, Family, Job
 from scheduler.objective import spread
 from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
-from scheduler.placement.node_order import name_ranks, natural
+from scheduler.placement.node_order import nodes_by_name
 from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
-
-_FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 
 
 def seat(
@@ -76,30 +74,36 @@ def seat(
             seconds=seconds / len(steps),
             end=end,
         )
-    # every cell gets a node of its closest domain: ranks in order of names, on the closest run of free nodes
-    domain_of = cluster.levels[-1].domain_of
-    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
-    used[domain_of_cell] = True
-    around = np.flatnonzero(used[domain_of])
-    if len(around) * _FEW > len(cluster):
-        around = around[np.argsort(name_ranks(cluster)[around])]
-    else:
-        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
-    around = around[np.argsort(domain_of[around], kind="stable")]
-    seats = np.flatnonzero(pool[around])
-    domain_of_seat = domain_of[around[seats]]
-    cells = np.lexsort((job.grid.node_rank.ravel(), domain_of_cell.ravel()))
-    domain_of_sorted = domain_of_cell.ravel()[cells]
-    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
-    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
-    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
-    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
-    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
-        places = seats[seat : seat + offer]
-        # the run of so many seats with the fewest nodes between its ends
-        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
-        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
-    return nodes.reshape(domain_of_cell.shape)
+    return nodes_of(cluster, job, domain_of_cell, pool)
+
+
+def nodes_of(cluster: Cluster, job: Job, closest: IntArray, admitted: BoolArray) -> IntArray:
+    """Return the node of each cell, shape [rows, columns]: ranks in order of names, on the closest run of free nodes.
+
+    :param closest: shape [rows, columns], the closest domain of each cell; none has fewer free nodes than cells.
+    :param admitted: shape [nodes], the free nodes.
+    """
+    flat = closest.ravel()
+    wanted = np.bincount(flat)
+    used = wanted.nonzero()[0]
+    by_name = nodes_by_name(cluster, cluster.levels[-1])
+    sizes = by_name.sizes[used]
+    ends = sizes.cumsum()
+    # all nodes of each used domain, one domain after another
+    seats = by_name.nodes[np.arange(ends[-1]) + (by_name.starts[used] - ends + sizes).repeat(sizes)]
+    taken = admitted[seats]
+    offered = np.add.reduceat(taken, ends - sizes, dtype=np.int64)
+    for i in (wanted[used] < offered).nonzero()[0].tolist():
+        # of the free seats of the domain so many, one after another, with the fewest nodes between
+        end, count = int(ends[i]), int(wanted[used[i]])
+        of_domain = taken[end - int(sizes[i]) : end]
+        places = of_domain.nonzero()[0]
+        start = int((places[count - 1 :] - places[: len(places) - count + 1]).argmin())
+        of_domain[places[:start]] = False
+        of_domain[places[start + count :]] = False
+    nodes = np.empty(len(flat), dtype=np.int32)
+    nodes[np.lexsort((job.grid.node_rank.ravel(), flat))] = seats[taken]
+    return nodes.reshape(closest.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,10 +438,9 @@ def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
     columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
     """
     piece = parcel.pieces[0]
-    for bands, band, along, across in shelves(parcel.pieces):
+    for bands, band, along, order in shelves(parcel.pieces):
         to_the_brim = np.empty(len(parcel), dtype=np.int32)
-        child = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
-        to_the_brim[back_and_forth(piece, band, along, across)] = child
+        to_the_brim[order] = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
         yield to_the_brim
         if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
             yield whole
@@ -636,31 +639,20 @@ def _number_rows(mask: BoolArray) -> IntArray:
     return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
 
 
-def shelf_orders(rows: IntArray, columns: IntArray) -> npt.NDArray[np.int64]:
-    """Return the orders, shape [orders, cells], in which shelves of every height are filled, both ways round.
-
-    :param rows: shape [cells], the row of each cell; ``columns``: its column.
+def shelves(
+    pieces: tuple[IntArray, IntArray, IntArray],
+) -> Iterator[tuple[int, IntArray, IntArray, npt.NDArray[np.int64]]]:
+    """Yield numbers of shelves, for each cell its shelf and where it lies along it, and the order in which these are
+    filled: shelf after shelf, one forth, the next back; shelves of every height, both ways round.
     """
-    piece, row, column = pieces_of(rows, columns)
-    orders = []
-    for across, along in ((row, column), (column, row)):
-        depth = extent(piece, across)
-        bands = np.array(_band_counts(int(depth.max())))[:, None]
-        band = across * np.minimum(bands, depth) // depth
-        # one number by which cells are sorted: shelf after shelf, one forth, the next back
-        width = int(along.max()) + 1
-        shelf = (piece * bands + band) * width + np.where(band % 2, width - 1 - along, along)
-        orders.append(np.argsort(shelf * (int(across.max()) + 1) + across, axis=1))
-    return np.concatenate(orders)
-
-
-def shelves(pieces: tuple[IntArray, IntArray, IntArray]) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
-    """Yield numbers of shelves, and for each cell its shelf and where it lies along and across shelves."""
     piece, row, column = pieces
     for across, along in ((row, column), (column, row)):
-        depth = extent(piece, across)
+        depth, width, height = extent(piece, across), int(along.max()) + 1, int(across.max()) + 1
         for bands in _band_counts(int(depth.max())):
-            yield bands, across * np.minimum(bands, depth) // depth, along, across
+            band = across * np.minimum(bands, depth) // depth
+            # one number by which cells are sorted
+            shelf = (piece * np.int64(bands) + band) * width + np.where(band % 2, width - 1 - along, along)
+            yield bands, band, along, np.argsort(shelf * height + across)
 
 
 def _band_counts(most: int) -> list[int]:
@@ -669,8 +661,3 @@ def _band_counts(most: int) -> list[int]:
     if len(counts) <= _MOST_BANDS:
         return counts
     return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
-
-
-def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> npt.NDArray[np.int64]:
-    """Return the order of shelf after shelf, one forth, the next back."""
-    return np.lexsort((across, np.where(band % 2, -along, along), band, piece))
