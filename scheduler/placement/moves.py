@@ -117,7 +117,10 @@ class MoveChoices:
         """
         class_of_block = np.empty_like(self.home)
         class_of_block[self.block_of] = self.kinds.class_of[nodes]
-        return self._index(class_of_block[self.movers])
+        index = np.full(len(self.kinds), -1, dtype=np.int32)
+        index[self.targets] = np.arange(len(self.targets))
+        targets: IntArray = index[class_of_block[self.movers]]
+        return targets
 
     def touched(self, term: Hold | Count) -> TouchedDomains:
         """Return the groups of a family, and the domain of each class."""
@@ -138,12 +141,6 @@ class MoveChoices:
         touched = np.zeros((len(groups.sizes), len(level)), dtype=np.bool_)
         touched[groups.group[fixed], groups.of_pairs(level.domain_of[self.old])[fixed]] = True
         return touched
-
-    def _index(self, classes: IntArray) -> IntArray:
-        index = np.full(len(self.kinds), -1, dtype=np.int32)
-        index[self.targets] = np.arange(len(self.targets))
-        targets: IntArray = index[classes]
-        return targets
 
 
 def free_blocks(cluster: Cluster, job: Job, depth: int, kinds: NodeKinds) -> Blocks:
@@ -327,8 +324,9 @@ class MoveModel:
         """
         if goal == "touches":
             # a touch outweighs all blocks that leave their class
-            stay = _sum(self._at_home())
-            self._goals[goal] = (len(self._choices.movers) + 1) * _sum(self.cells.touches) - stay
+            homes = self._choices.home[self._choices.movers].tolist()
+            stay = _sum(goes[homes[mover]] for mover, goes in self.cells.goes.items() if homes[mover] in goes)
+            self._goals[goal] = (len(homes) + 1) * _sum(self.cells.touches) - stay
         elif goal == "fit":
             self._goals[goal] = self._fit()
         if isinstance(expression := self._goals[goal], int):
@@ -366,11 +364,6 @@ class MoveModel:
     ) -> tuple[Answer, cp_model.CpSolver]:
         seconds, workers = max(0.01, deadline - clock()), self._limits.workers
         return solve(self._model, Slice(effort, seconds, seed, linearization, symmetry=False, workers=workers))
-
-    def _at_home(self) -> list[cp_model.IntVar]:
-        """Return whether each mover stays, of those that may."""
-        homes = self._choices.home[self._choices.movers].tolist()
-        return [goes[homes[mover]] for mover, goes in self.cells.goes.items() if homes[mover] in goes]
 
     def _fit(self) -> cp_model.LinearExprT:
         """Return the domains of the job's level in use; each outweighs the room of all."""
