@@ -96,8 +96,8 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
     for gang in state.gangs():
         if (job := _running_gang(state, gang, rows, now)) is not None:
             yield job
-    for uid, (node, gpus) in state.fleet.held.pods.items():
-        pod = state.pods.get(uid)
+    for uid, tenant in state.fleet.held.holders.items():
+        pod, node, gpus = state.pods.get(uid), tenant.node, tenant.request.gpus
         if pod is not None and node in rows and state.member(uid) is None:
             hints = hints_of((pod,))
             started = pod.bound_at.timestamp()

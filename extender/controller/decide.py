@@ -873,7 +873,7 @@ class Obstacles:
             return f"node {node}: cordoned", None
         if host is not None and host.repelling and (key := repelling_taint(host, self._demands)) is not None:
             return f"node {node}: taint {key}, which the pods do not tolerate", None
-        if (held := self.fleet.held.on(node)) and (others := held - self._own_gpus[node]):
+        if (held := self.fleet.held.gpus_on(node)) and (others := held - self._own_gpus[node]):
             room = 0 if host is None else host.allocatable - others
             # of a node that they fill in part the pods want fewer GPUs than it has
             if room < pods * self.plan.spec.gpus_per_pod:
@@ -904,8 +904,8 @@ class Obstacles:
         """GPUs of the gang's own pods, earlier ones among them, and of those that leave for it, by node."""
         held: Counter[str] = Counter()
         uids = (*(pod.uid for pod in self.gang.pods), *self.victims)
-        for node, gpus in filter(None, map(self.fleet.held.pods.get, uids)):
-            held[node] += gpus
+        for tenant in filter(None, map(self.fleet.held.holders.get, uids)):
+            held[tenant.node] += tenant.request.gpus
         return held
 
 
