@@ -192,7 +192,8 @@ def decode_history(raw: bytes | dict[str, Any] | StoredObject) -> GangHistory:
             raise ValueError(f"it is not called {HISTORY_NAME}")
         return {**document.spec, "namespace": document.metadata.namespace or "default"}
 
-    return decode_resource(raw, GangHistory, in_spec, name=HISTORY_KIND, fix="delete it; how long gangs run is learnt anew")
+    fix = "delete it; how long gangs run is learnt anew"
+    return decode_resource(raw, GangHistory, in_spec, name=HISTORY_KIND, fix=fix)
 
 
 MOST_KEPT = 10_000  # answers that are kept until another gang has ended
