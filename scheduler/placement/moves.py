@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import lcm
+from math import inf, lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +35,7 @@ from scheduler.job import Count, Hold, Job
 from scheduler.objective import TOLERANCE, Evaluation, objective_terms
 from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.cell_choice import CellChoice
-from scheduler.placement.cpsat import limit_time, solve_within
+from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.node_classes import NodeKinds, TouchedDomains
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock
@@ -116,7 +116,10 @@ class MoveChoices:
         """
         class_of_block = np.empty_like(self.home)
         class_of_block[self.block_of] = self.kinds.class_of[nodes]
-        return self._index(class_of_block[self.movers])
+        index = np.full(len(self.kinds), -1, dtype=np.int32)
+        index[self.targets] = np.arange(len(self.targets))
+        targets: IntArray = index[class_of_block[self.movers]]
+        return targets
 
     def touched(self, term: Hold | Count) -> TouchedDomains:
         """Return the groups of a family, and the domain of each class."""
@@ -137,12 +140,6 @@ class MoveChoices:
         touched = np.zeros((len(groups.sizes), len(level)), dtype=np.bool_)
         touched[groups.group[fixed], groups.of_pairs(level.domain_of[self.old])[fixed]] = True
         return touched
-
-    def _index(self, classes: IntArray) -> IntArray:
-        index = np.full(len(self.kinds), -1, dtype=np.int32)
-        index[self.targets] = np.arange(len(self.targets))
-        targets: IntArray = index[classes]
-        return targets
 
 
 def free_blocks(cluster: Cluster, job: Job, depth: int, kinds: NodeKinds) -> Blocks:
@@ -311,20 +308,19 @@ class MoveModel:
         """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time, or
         none at all.
         """
-        from scheduler.placement import cp_model
-
         if goal == "touches":
             # a touch outweighs all blocks that leave their class
-            stay = _sum(self._at_home())
-            self._goals[goal] = (len(self._choices.movers) + 1) * _sum(self.cells.touches) - stay
+            homes = self._choices.home[self._choices.movers].tolist()
+            stay = _sum(goes[homes[mover]] for mover, goes in self.cells.goes.items() if homes[mover] in goes)
+            self._goals[goal] = (len(homes) + 1) * _sum(self.cells.touches) - stay
         if isinstance(expression := self._goals[goal], int):
             return GoalValue(expression, expression)
         self._model.minimize(expression)
-        status, solver = self._solve(deadline, self._limits.seed)
-        if status == cp_model.INFEASIBLE:
+        answer, solver = self._solve(deadline, self._limits.seed)
+        if answer == "no":
             # false answers of one search alone have been reported
-            self.impossible = self._solve(deadline, self._limits.seed + 1, linearization=2)[0] == cp_model.INFEASIBLE
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            self.impossible = self._solve(deadline, self._limits.seed + 1, linearization=2)[0] == "no"
+        if answer != "yes":
             return None
         index = {int(c): i for i, c in enumerate(self._choices.targets.tolist())}
         chosen = [next(c for c, on in goes.items() if solver.boolean_value(on)) for goes in self.cells.goes.values()]
@@ -335,25 +331,9 @@ class MoveModel:
         self.suggest(self.answer)
         return step
 
-    def _solve(
-        self, deadline: float, seed: int, *, linearization: int = 1
-    ) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
-        from scheduler.placement import cp_model
-
-        solver = cp_model.CpSolver()
-        limit_time(solver, max(0.01, deadline - clock()))
-        # threads that take turns: the answer is the same with any number of them
-        solver.parameters.interleave_search = True
-        solver.parameters.num_workers = self._limits.workers
-        solver.parameters.random_seed = seed
-        solver.parameters.linearization_level = linearization
-        solver.parameters.symmetry_level = 0
-        return solve_within(solver, self._model), solver
-
-    def _at_home(self) -> list[cp_model.IntVar]:
-        """Return whether each mover stays, of those that may."""
-        homes = self._choices.home[self._choices.movers].tolist()
-        return [goes[homes[mover]] for mover, goes in self.cells.goes.items() if homes[mover] in goes]
+    def _solve(self, deadline: float, seed: int, *, linearization: int = 1) -> tuple[Answer, cp_model.CpSolver]:
+        seconds, workers = max(0.01, deadline - clock()), self._limits.workers
+        return solve(self._model, Slice(inf, seconds, seed, linearization, symmetry=False, workers=workers))
 
     def _moves(self) -> cp_model.LinearExprT:
         """Return the moved cells: all of movers, but for those on good nodes of movers that stay."""
@@ -498,14 +478,8 @@ def move_segments(
         model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
     pairs = list(zip(segments, kept, strict=True))
     model.maximize(sum(kind.staying[k] * count for kind, at in pairs for k, count in at.items()))
-    solver = cp_model.CpSolver()
-    limit_time(solver, limits.seconds)
-    # threads that take turns: the answer is the same with any number of them
-    solver.parameters.interleave_search = True
-    solver.parameters.num_workers = limits.workers
-    solver.parameters.random_seed = limits.seed
-    status = solve_within(solver, model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    answered, solver = solve(model, Slice(inf, limits.seconds, limits.seed, workers=limits.workers))
+    if answered != "yes":
         return None
     stay = [{k: solver.value(count) for k, count in at.items()} for at in kept]
     come = [[solver.value(count) for count in counts] for counts in new]

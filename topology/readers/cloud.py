@@ -23,13 +23,10 @@ from pydantic.alias_generators import to_camel, to_pascal
 from ground.documents import load_document
 from ground.errors import InvalidTopology, some
 from ground.files import Source
-from ground.formats import FileFormat, text_of
+from ground.formats import FileFormat, Marked
 from topology.build import Partition
 from topology.kubernetes.objects import COMPUTE_ENGINE
 from topology.readers.reading import PlacedNode, Reading, place_nodes
-
-_HOLDS = re.compile(r"""\bNetworkNodes["']?\s*:""")
-_NAMES = re.compile(r"""\bInstanceId["']?\s*:""")
 
 ACCELERATORS: dict[str, tuple[int, str]] = {
     "p3dn.24xlarge": (8, "V100"),
@@ -67,7 +64,7 @@ class _Answer(BaseModel):
     next_token: str | None = None
 
 
-class AwsTopology:
+class AwsTopology(Marked):
     """Reader of what AWS says of the topology of instances."""
 
     format = FileFormat(
@@ -78,12 +75,8 @@ class AwsTopology:
         left_out="zones, placement groups",
         marks=("instances", "networknodes", "instanceid"),
     )
+    mark = re.compile(r"""(?s)\A(?=.*\bInstanceId["']?\s*:)(?=.*\bNetworkNodes["']?\s*:)""")
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether instances with network nodes are there."""
-        text = text_of(head)
-        return float(bool(_NAMES.search(text) and _HOLDS.search(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
@@ -181,7 +174,7 @@ class _Machine(_Camel):
         return PlacedNode(self.name, self.path(), gpus, "+".join(types))
 
 
-class GcpTopology:
+class GcpTopology(Marked):
     """Reader of machines of Compute Engine."""
 
     format = FileFormat(
@@ -192,11 +185,8 @@ class GcpTopology:
         left_out="machines without a physical host",
         marks=("name", "resourcestatus", "physicalhost"),
     )
+    mark = COMPUTE_ENGINE
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether machines have a physical host."""
-        return float(bool(COMPUTE_ENGINE.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the machines; raise an error where none has a physical host."""

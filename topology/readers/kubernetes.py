@@ -45,7 +45,7 @@ from pydantic import BaseModel
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, some
 from ground.files import Source
-from ground.formats import FileFormat, text_of
+from ground.formats import FileFormat, Marked, text_of
 from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag, begins_later
@@ -491,7 +491,7 @@ class Listing:
 _COMMAND = "kubectl get nodes,hypernodes -o json"
 
 
-class Volcano:
+class Volcano(Marked):
     """Reader of HyperNodes."""
 
     format = FileFormat(
@@ -502,11 +502,8 @@ class Volcano:
         left_out=f"members chosen by expressions or labels, which need the nodes: `{_COMMAND}`",
         marks=("hypernode", "tier", "members"),
     )
+    mark = HYPER_NODES_ALONE
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether there are HyperNodes, and no nodes."""
-        return float(bool(HYPER_NODES_ALONE.match(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the HyperNodes; where nodes come after them, as a list of nodes."""
@@ -537,7 +534,7 @@ class _Cluster(BaseModel):
     nodes: list[_Worker] = []
 
 
-class KindCluster:
+class KindCluster(Marked):
     """Reader of configurations of kind."""
 
     format = FileFormat(
@@ -548,11 +545,8 @@ class KindCluster:
         left_out="the control plane, and everything else of the nodes",
         marks=("kind.x-k8s.io", "nodes:", "role:", "labels:"),
     )
+    mark = KIND_CLUSTER
     chooses_levels = True
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether kind's version of its API stands in the text."""
-        return float(bool(KIND_CLUSTER.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the workers; raise an error where ``levels`` names a label that none carries."""
