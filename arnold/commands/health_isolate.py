@@ -13,19 +13,13 @@ from arnold.options.field_options import F
 from arnold.options.job_options import read_machines, running_job_options
 from arnold.options.shared_options import html_option
 
-EXAMPLES = """\b
-Examples:
-  arnold health isolate --job job.yaml
-  arnold health isolate --placement placement.json --failed-horizontal 3 --failed-vertical 7
-"""
-
 
 def _failed_option(run: str, help: str) -> Callable[[F], F]:
     """Return the option ``--failed-RUN``: groups of a run, by number."""
     return click.option(f"--failed-{run}", run, type=click.IntRange(min=0), multiple=True, help=help)
 
 
-@click.command("isolate", cls=JsonCommand, document="arnold.documents.recover_answers:IsolateDocument", epilog=EXAMPLES)
+@click.command("isolate", cls=JsonCommand, document="arnold.documents.recover_answers:IsolateDocument")
 @running_job_options
 @click.option(
     "--replicas", type=click.IntRange(min=1), help="Replicas of a group.  [default: the most that leave one culprit]"
@@ -50,6 +44,9 @@ def command(
     Each part keeps TP and PP and runs a few steps on its own, all at once. The culprit is in the part that fails in
     the first run and in the part that fails in the second; a third tells several apart, or confirms one. Machines are
     numbered by node rank.
+
+    $ arnold health isolate --job job.yaml
+    $ arnold health isolate --placement placement.json --failed-horizontal 3 --failed-vertical 7
     """
     from arnold.documents.recover_answers import isolate_document, print_isolation
     from health.recovery.two_phase_replay import plan_replay

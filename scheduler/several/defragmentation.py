@@ -32,7 +32,16 @@ from scheduler.placement.admission import for_each_size, shortage
 from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.node_classes import NodeClasses, places_by_class
 from scheduler.placement.share_parts import top, ways_by_cell
-from scheduler.placement.share_program import LeavingPart, RunningShare, ShareModel, exact_units, taken, total
+from scheduler.placement.share_program import (
+    RunningShare,
+    ShareModel,
+    by_counts,
+    by_units,
+    by_what_leaves,
+    exact_units,
+    taken,
+    total,
+)
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.repair import of_its_type
 from scheduler.several.joint_question import (
@@ -282,7 +291,7 @@ class MoveProgram:
 
     def targets(self, solver: Solution) -> list[IntArray]:
         """Return the class of each cell of every running job in a solution, shape [cells]; where that is decided."""
-        moving = (part.targets(solver) for part in self.model.running if not isinstance(part, LeavingPart))
+        moving = (part.targets(solver) for part in self.model.running if part.targets is not None)
         count = len(self.model.running) + len(self.kept)
         return [self.kept[i] if i in self.kept else next(moving) for i in range(count)]
 
@@ -316,11 +325,12 @@ class MovePrograms:
         cost = bounded_cost(question, 0, new, least=least, most=most, by_cell=self._by_cell)
         for share, units in zip(self._shares, self._units, strict=True):
             if leaving:
-                model.add_leaving(share)
+                part = by_what_leaves(model.cp, share, model.sizes)
             elif units is None:
-                model.add_counted(share)
+                part = by_counts(model.cp, share, model.sizes)
             else:
-                model.add_running(share, units)
+                part = by_units(model.cp, share, model.sizes, units)
+            model.running.append(part)
         return self._ranked(model, new, cost, most, KEEP_NONE)
 
     def of_seen(self, most: int | None, kept: Mapping[int, IntArray] = KEEP_NONE) -> MoveProgram:
@@ -330,11 +340,11 @@ class MovePrograms:
         new = model.add_job(self._classes.demands[0])
         cost = self.seen.offer(new, most=most, count=MOST_SHAPES)
         for i, (share, units) in enumerate(zip(self._shares, self._units, strict=True)):
-            if i not in kept:
-                if share.moves_by:
-                    model.add_counted(share)
-                else:
-                    model.add_running(share, share.pieces if units is None else units)
+            if i not in kept and share.moves_by:
+                model.running.append(by_counts(model.cp, share, model.sizes))
+            elif i not in kept:
+                pieces = share.pieces if units is None else units
+                model.running.append(by_units(model.cp, share, model.sizes, pieces))
         return self._ranked(model, new, cost, most, kept)
 
     def _ranked(
