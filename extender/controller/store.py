@@ -190,11 +190,30 @@ class Writer:
     _learning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, plan: GangPlan) -> GangPlan:
-        """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
+        """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read.
+
+        The spec is written if it is new or has changed, then the status: the API server takes them apart.
+        """
+        document, name, namespace = encode_plan(plan), object_name(plan.key), plan.key.namespace
+        before = self.state.plans.get(plan.key)
+        spec: Document = {part: document[part] for part in ("apiVersion", "kind", "metadata", "spec")}
         self.state.under_way[plan.key] = done = asyncio.Event()
         try:
             with self._counted("plan"):
-                stored = decode_own_plan(await self._store(plan))
+                raw = b""
+                if not plan.uid:
+                    raw = await self.for_plans.create(client.GANGPLANS, spec, namespace=namespace)
+                elif before is None or before.spec != plan.spec:
+                    raw = await self.for_plans.replace(client.GANGPLANS, name, spec, namespace=namespace)
+                if raw:
+                    # The second half names the version that the first has made.
+                    written = decode_own_plan(raw)
+                    document["metadata"] |= {"uid": written.uid, "resourceVersion": written.resource_version}
+                    self._check()
+                raw = await self.for_plans.replace(
+                    client.GANGPLANS, name, document, namespace=namespace, subresource="status"
+                )
+                stored = decode_own_plan(raw)
             self.stores.plans.wrote(stored, new=not plan.uid)
         finally:
             self.state.under_way.pop(plan.key, None)
@@ -311,26 +330,6 @@ class Writer:
         return await self.for_pods.patch(
             client.PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
         )
-
-    async def _store(self, plan: GangPlan) -> bytes:
-        """Write the spec if it is new or has changed, then the status: the API server takes them apart."""
-        document = encode_plan(plan)
-        name, namespace = object_name(plan.key), plan.key.namespace
-        before = self.state.plans.get(plan.key)
-        spec: Document = {part: document[part] for part in ("apiVersion", "kind", "metadata", "spec")}
-        raw = b""
-        if not plan.uid:
-            self._check()
-            raw = await self.for_plans.create(client.GANGPLANS, spec, namespace=namespace)
-        elif before is None or before.spec != plan.spec:
-            self._check()
-            raw = await self.for_plans.replace(client.GANGPLANS, name, spec, namespace=namespace)
-        if raw:
-            # The second half names the version that the first has made.
-            written = decode_own_plan(raw)
-            document["metadata"] |= {"uid": written.uid, "resourceVersion": written.resource_version}
-        self._check()
-        return await self.for_plans.replace(client.GANGPLANS, name, document, namespace=namespace, subresource="status")
 
     def _check(self) -> None:
         if not self.leads():

@@ -32,16 +32,14 @@ from health.look.evidence import (
     gathered,
     suspects_of,
 )
-from health.look.framework_reports import FRAMEWORK_REPORTS
 from health.look.in_hand import KINDS as IN_HAND
 from health.look.in_hand import InHand, read_in_hand
 from health.look.job_logs import JOB_LOGS
-from health.look.nccl_text import NCCL_TEXT
 from health.look.node_reports import NODE_REPORTS
 from health.look.recordings import Recordings, detect_in, kind_of_recording
 from topology.cluster import Cluster
 
-FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NCCL_TEXT, *FRAMEWORK_REPORTS, *NODE_REPORTS, *BANDWIDTH_TEXT)
+FORMS: tuple[TextForm, ...] = (*JOB_LOGS, *NODE_REPORTS, *BANDWIDTH_TEXT)
 """All forms of text that are read line by line."""
 
 WORDS = (
