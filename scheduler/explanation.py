@@ -528,9 +528,8 @@ def _freeing_level(cluster: Cluster, job: Job) -> str | None:
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     """Return nodes in use that would make room once they are free, as few as possible, in the domains that need fewest.
 
-    Without hard constraints any (cells - free) nodes do, and they are taken where most nodes are free already, so that
-    large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
-    are taken where the next group is cheapest.
+    A domain hosts ``floor(free / g)`` blocks of g cells, one cell without hard constraints, and nodes are taken where
+    the next block is cheapest; of equal ones where most nodes are free already, so that large domains become whole.
 
     All of the type of GPU and the size that needs fewest, unless the job may mix types of one size; and where nothing
     joins the trunks of the cluster, all in the one that needs fewest.
@@ -555,39 +554,24 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     admitted = admission.admissible(cluster, job)
     freeable = admission.admissible(cluster.emptied(), job) & ~admitted
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)
-    held = admission.blocks_at(cluster, job, cluster.level_index(level.name))
-    take = np.zeros_like(free) if held.size == 1 else _for_groups(free, room, held)
-    missing = job.grid.cells - int(free.sum() + take.sum())
-    for k in np.argsort(-free, kind="stable"):
-        more = min(max(missing, 0), int(room[k] - take[k]))
-        take[k] += more
-        missing -= more
-    if missing > 0:
+    blocks = admission.blocks_at(cluster, job, cluster.level_index(level.name))
+    size = blocks.size
+    missing = max(blocks.rows * blocks.columns - int((free // size).sum()), 0)
+    # of each further block in each domain: what it takes, the cheapest first, then where most are free
+    steps: list[tuple[int, int, int]] = []
+    for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
+        further = (have + more) // size - have // size
+        steps += [(cost, -have, k) for cost in [size - have % size, *[size] * (further - 1)][:further]]
+    if len(steps) < missing:
         return np.zeros(0, dtype=np.int32)
+    left = np.zeros_like(free)
+    for cost, _, k in sorted(steps)[:missing]:
+        left[k] += cost
     # of each domain the nodes with most GPUs free already: they disturb fewest jobs
     chosen: list[int] = []
-    left = take.copy()
     candidates = np.flatnonzero(freeable)
     for node in candidates[np.argsort(-cluster.free_gpus[candidates], kind="stable")]:
         if left[level.domain_of[node]] > 0:
             left[level.domain_of[node]] -= 1
             chosen.append(int(node))
     return np.array(chosen, dtype=np.int32)
-
-
-def _for_groups(free: IntArray, room: IntArray, held: admission.Blocks) -> IntArray:
-    """Return how many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
-
-    :param free: shape [domains], admissible nodes; ``room``: same shape, nodes that could be freed.
-    """
-    size = held.size
-    missing = held.rows * held.columns - int((free // size).sum())
-    steps: list[tuple[int, int, int]] = []
-    for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
-        groups = (have + more) // size - have // size
-        costs = [size - have % size, *[size] * (groups - 1)][:groups]
-        steps += [(cost, -have, k) for cost in costs]
-    take = np.zeros_like(free)
-    for cost, _, k in sorted(steps)[: max(missing, 0)]:
-        take[k] += cost
-    return take
