@@ -18,7 +18,7 @@ from extender.cluster_api.flow import FlowControl
 from extender.cluster_cache import ClusterCache
 from extender.controller.store import Stores
 from extender.kubernetes_names import HISTORY_NAME
-from extender.service.reflectors import OWNERS, make_reflectors
+from extender.service.followed_cluster import OWNERS, make_reflectors
 from tests.e2e.harness.arnold import MANIFESTS, SYSTEM, Arnold, component, running
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.nodes import level_labels, make_real

@@ -1,4 +1,4 @@
-"""Groups of a soft term inside the domains of a pair: counted out by closer domains, in parts, and bounded from below."""
+"""Groups of a soft term inside the domains of a pair: counted out by closer domains, and bounded from below."""
 
 from __future__ import annotations
 
