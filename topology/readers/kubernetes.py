@@ -132,11 +132,6 @@ class HyperNode(NamedObject, frozen=True):
 
     spec: _Spec = _Spec()
 
-    @property
-    def chooses_nodes(self) -> bool:
-        """Whether it has nodes by an expression or by labels."""
-        return any(member.type == "Node" and member.selector.exact_match is None for member in self.spec.members or ())
-
     def exact_nodes(self) -> list[str]:
         """Return the nodes that it names."""
         matches = (member.selector.exact_match for member in self.spec.members or () if member.type == "Node")
@@ -513,7 +508,9 @@ class Volcano(Marked):
             none, fix = "no HyperNode names a node", f"give the nodes too: {_COMMAND}"
             raise InvalidTopology(none, where=document.where(0), fix=fix)
         level_names, paths, notes = hyper_paths(hyper_nodes, {name: {} for name in names})
-        if open_ended := [hyper_node.name for _, hyper_node in hyper_nodes if hyper_node.chooses_nodes]:
+        members = [(item.name, member) for _, item in hyper_nodes for member in item.spec.members or ()]
+        chosen = (name for name, member in members if member.type == "Node" and member.selector.exact_match is None)
+        if open_ended := [*dict.fromkeys(chosen)]:
             notes.append(f"HyperNodes that choose nodes, which are not in the file ({_COMMAND}): {some(open_ended)}")
         nodes = [PlacedNode(name, paths[name]) for name in names]
         return place_nodes(level_names, nodes, where=lambda row: document.where(*places[names[row]]), notes=notes)
