@@ -193,6 +193,9 @@ def _instant(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).isoformat(timespec="seconds")
 
 
+_FEATURE = re.compile(r"[^\s&|,()\[\]*]+")
+
+
 class Constraint:
     """Features that the nodes of a job must have, as ``sbatch --constraint`` takes them: ``a&b``, ``a|b``, ``a&(b|c)``.
 
@@ -202,10 +205,9 @@ class Constraint:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = re.findall(r"[^\s&|,()\[\]*]+|[&|,()\[\]*]", text)
-        self.names = {token for token in self._tokens if token not in "&|,()[]*"}
-        if (odd := next((token for token in self._tokens if token in "[]*"), None)) is not None:
-            what = "counts" if odd == "*" else "brackets"
+        self.names = {*_FEATURE.findall(text)}
+        if (odd := re.search(r"[\[\]*]", text)) is not None:
+            what = "counts" if odd[0] == "*" else "brackets"
             raise self._invalid(
                 f"{what} are of sets of nodes", "give the feature that all nodes of the job are to have"
             )
@@ -213,35 +215,22 @@ class Constraint:
 
     def holds(self, features: Collection[str]) -> bool:
         """Return whether a node with these features fits."""
-        value, at = self._group(0, features)
-        if at < len(self._tokens):
-            raise self._invalid("a parenthesis is closed that was not opened", "write features such as a&(b|c)")
-        return value
+        worth = _FEATURE.sub(lambda feature: str(int(feature[0] in features)), self._text)
+        worth = "".join(worth.split()).replace(",", "&")
+        while "(" in worth or ")" in worth:
+            # what stands in the innermost parentheses is worth a feature
+            if (group := re.search(r"\(([^()]*)\)", worth)) is None:
+                raise self._invalid("a parenthesis stands without the other", "write features such as a&(b|c)")
+            worth = worth[: group.start()] + self._worth(group[1]) + worth[group.end() :]
+        return self._worth(worth) == "1"
 
-    def _group(self, at: int, features: Collection[str]) -> tuple[bool, int]:
-        """Return what the tokens from one on are worth, and where their group ends."""
-        value, operator = True, ""
-        while True:
-            token = self._tokens[at] if at < len(self._tokens) else ""
-            if token == "(":
-                term, at = self._group(at + 1, features)
-                if at >= len(self._tokens):
-                    raise self._invalid("a parenthesis is not closed", "write features such as a&(b|c)")
-            elif token and token not in "&|,)":
-                term = token in features
-            else:
-                raise self._invalid("a feature is missing", "write features such as a&b or a|b")
-            value = term if not operator else value or term if operator == "|" else value and term
-            at += 1
-            after = self._tokens[at] if at < len(self._tokens) else ")"
-            if after == ")":
-                return value, at
-            after = "&" if after == "," else after
-            if after not in ("&", "|"):
-                raise self._invalid("an operator is missing", "write features such as a&b or a|b")
-            if operator not in ("", after):
-                raise self._invalid("& and | stand side by side", "say by parentheses which comes first: a&(b|c)")
-            operator, at = after, at + 1
+    def _worth(self, terms: str) -> str:
+        """Return what terms without parentheses are worth, 1 or 0, as each of them is."""
+        if "&" in terms and "|" in terms:
+            raise self._invalid("& and | stand side by side", "say by parentheses which comes first: a&(b|c)")
+        if not re.fullmatch(r"[01](?:[&|][01])*", terms):
+            raise self._invalid("a feature or an operator is missing", "write features such as a&b or a|b")
+        return str(int("1" in terms if "|" in terms else "0" not in terms))
 
     def _invalid(self, problem: str, fix: str) -> InvalidInput:
         return InvalidInput(f"{problem}: {self._text[:60]!r}", where="--constraint", fix=fix)

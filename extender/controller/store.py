@@ -27,10 +27,11 @@ from extender.controller.actions import EventNote, release_patch
 from extender.controller.pacing import Preemption, Timeouts
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
+from extender.incidents import write_history
 from extender.kubernetes_names import HISTORY_NAME, PLANNED
 from extender.objects import DISRUPTED, DisruptionBudget, NamespaceObject, Owner, decode_pod, decode_version
 from extender.plans.custom_resource import StoredObject
-from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
+from extender.plans.gang_history import EndedRun, GangHistory, decode_history
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan, object_name
 from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
 from ground.errors import ArnoldError, InvalidInput
@@ -300,21 +301,15 @@ class Writer:
             with self._counted("history"):
                 before = cached or GangHistory(namespace=namespace)
                 try:
-                    raw = await self._write_history(more(before))
+                    raw = await write_history(self.for_plans, more(before))
                 except Conflict:
                     # The watch is behind, or what is there could not be read.
                     raw = await self.for_plans.get(client.HISTORIES, HISTORY_NAME, namespace=namespace)
                     before = decode_history(raw)
                     if (after := more(before)) is not before:
                         self._check()
-                        raw = await self._write_history(after)
+                        raw = await write_history(self.for_plans, after)
             self.stores.histories.wrote(decode_history(raw), new=cached is None)
-
-    async def _write_history(self, history: GangHistory) -> bytes:
-        document, namespace = encode_history(history), history.namespace
-        if not history.uid:
-            return await self.for_plans.create(client.HISTORIES, document, namespace=namespace)
-        return await self.for_plans.replace(client.HISTORIES, HISTORY_NAME, document, namespace=namespace)
 
     async def forget(self, plan: GangPlan) -> None:
         """Delete a plan, or raise ``Conflict``: it is another of the same name by now."""

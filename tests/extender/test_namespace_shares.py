@@ -20,7 +20,7 @@ from extender.planner.round import PlanningRound
 from extender.planner.solve import answer_to
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.service import server
-from extender.service.reflectors import make_reflectors
+from extender.service.followed_cluster import make_reflectors
 from scheduler.queue.fair_share import FairShare
 from scheduler.queue.policy import POLICIES
 from tests.case_counts import examples

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel, to_pascal
 
 from ground.documents import load_document
@@ -140,11 +140,6 @@ class _HostTopology(_Camel):
     host: str = ""
 
 
-class _Status(_Camel):
-    physical_host: str = ""
-    physical_host_topology: _HostTopology | None = None
-
-
 class _Accelerator(_Camel):
     accelerator_count: int = 0
     accelerator_type: str = ""
@@ -154,13 +149,14 @@ class _Machine(_Camel):
     name: str
     machine_type: str = ""
     guest_accelerators: list[_Accelerator] = []
-    resource_status: _Status = _Status()
+    host: str = Field("", validation_alias=AliasPath("resourceStatus", "physicalHost"))
+    topology: _HostTopology | None = Field(None, validation_alias=AliasPath("resourceStatus", "physicalHostTopology"))
 
     def path(self) -> tuple[str, ...]:
         """Return its cluster, block, subblock and host."""
-        if (topology := self.resource_status.physical_host_topology) is not None:
+        if (topology := self.topology) is not None:
             return topology.cluster, topology.block, topology.subblock, topology.host
-        parts = [part for part in self.resource_status.physical_host.split("/") if part][-len(LEVELS) :]
+        parts = [part for part in self.host.split("/") if part][-len(LEVELS) :]
         return (*[""] * (len(LEVELS) - len(parts)), *parts)
 
     def placed(self) -> PlacedNode:
