@@ -19,7 +19,7 @@ def command() -> None:
 def serve(*, options: ServeOptions) -> None:
     """Answer kube-scheduler and plan gangs, until SIGTERM.
 
-    POST /filter and /preempt are for kube-scheduler, /mutate for a webhook of the API server; GET /healthz, /readyz and
+    POST /filter and /preempt are for kube-scheduler, /mutate for webhooks of the API server; GET /healthz, /readyz and
     /metrics for monitoring. Of several replicas with the same Lease one plans and all answer. Any address but loopback
     requires mutual TLS.
 
