@@ -390,28 +390,29 @@ class NamespaceWeights:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._namespaces: dict[str, NamespaceObject] = {}
-        self._weights: dict[str, float] = {}  # those that are not 1
 
     def put(self, namespace: NamespaceObject) -> None:
-        """Take up a namespace; a weight that cannot be read counts as 1."""
-        name, weight = namespace.metadata.name, 1.0
-        with suppress(InvalidInput):
-            weight = namespace.weight
-        self.drop(name, weight=weight)
-        self._namespaces[name] = namespace
+        """Take up a namespace."""
+        self._set(namespace.metadata.name, namespace)
 
-    def drop(self, name: str, *, weight: float = 1.0) -> None:
-        """Forget a namespace, which counts with a weight from now on."""
+    def drop(self, name: str) -> None:
+        """Forget a namespace."""
+        self._set(name, None)
+
+    def _set(self, name: str, namespace: NamespaceObject | None) -> None:
+        before = self.of(name)
         self._namespaces.pop(name, None)
-        before = self._weights.pop(name, 1.0)
-        if weight != 1.0:
-            self._weights[name] = weight
-        if weight != before:
+        if namespace is not None:
+            self._namespaces[name] = namespace
+        if self.of(name) != before:
             self._changed()
 
     def of(self, name: str) -> float:
-        """Return the weight of a namespace; 1 of one that is not known."""
-        return self._weights.get(name, 1.0)
+        """Return the weight of a namespace; 1 of one that is not known, or whose weight cannot be read."""
+        with suppress(InvalidInput):
+            if (namespace := self._namespaces.get(name)) is not None:
+                return namespace.weight
+        return 1.0
 
     @property
     def unreadable(self) -> Iterator[tuple[NamespaceObject, InvalidInput]]:

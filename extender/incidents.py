@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 
 from extender.cluster_api.client import GANGPLANS, HISTORIES, PODS, ClusterApi, ClusterError, Conflict, NotFound
 from extender.cluster_api.events import EventRecorder, Regarding
-from extender.cluster_api.reflector import pages_of
+from extender.cluster_api.reflector import objects_of
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import HISTORY_NAME
 from extender.objects import decode_pod
@@ -64,11 +64,10 @@ class GangSeen:
 async def list_histories(api: ClusterApi) -> dict[str, GangHistory]:
     """Return the histories of all namespaces that can be read."""
     histories = {}
-    async for page in pages_of(api, HISTORIES):
-        for raw in page.items or ():
-            with suppress(InvalidInput):
-                history = decode_history(bytes(raw))
-                histories[history.namespace] = history
+    async for raw in objects_of(api, HISTORIES):
+        with suppress(InvalidInput):
+            history = decode_history(raw)
+            histories[history.namespace] = history
     return histories
 
 
@@ -78,6 +77,14 @@ async def history_of(api: ClusterApi, namespace: str) -> GangHistory:
         return decode_history(await api.get(HISTORIES, HISTORY_NAME, namespace=namespace))
     except NotFound:
         return GangHistory(namespace=namespace)
+
+
+async def write_history(api: ClusterApi, history: GangHistory) -> bytes:
+    """Write a history, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
+    document, namespace = encode_history(history), history.namespace
+    if not history.uid:
+        return await api.create(HISTORIES, document, namespace=namespace)
+    return await api.replace(HISTORIES, HISTORY_NAME, document, namespace=namespace)
 
 
 def looked_at(before: GangIncident | None, seen: GangSeen, now: datetime) -> GangIncident | None:
@@ -197,11 +204,11 @@ async def _answered(
     if left < len(nodes):
         return incident.then(now, WITHHELD, "as many nodes as --budget allows were cleared within an hour"), []
     pods = []
-    async for page in pages_of(api, PODS):
-        for pod in map(decode_pod, map(bytes, page.items or ())):
-            ours = pod.namespace == plan.key.namespace and canonical_uid(pod.uid) in plan.rank_of_pod
-            if ours and pod.node in nodes and not pod.terminal and not pod.leaving:
-                pods.append(pod)
+    async for raw in objects_of(api, PODS):
+        pod = decode_pod(raw)
+        ours = pod.namespace == plan.key.namespace and canonical_uid(pod.uid) in plan.rank_of_pod
+        if ours and pod.node in nodes and not pod.terminal and not pod.leaving:
+            pods.append(pod)
     if bare := [pod.name for pod in pods if pod.owner is None]:
         why = f"nobody makes {named(bare)} anew: delete and create them yourself"
         return incident.then(now, WITHHELD, why), []
@@ -216,12 +223,8 @@ async def _note(api: ClusterApi, namespace: str, incident: GangIncident) -> None
     """Write an incident into the history of its namespace, or raise ``Conflict``: others write it all the time."""
     for last in (False,) * (TRIES - 1) + (True,):
         history = await history_of(api, namespace)
-        document = encode_history(history.noted(incident))
         try:
-            if history.uid:
-                await api.replace(HISTORIES, HISTORY_NAME, document, namespace=namespace)
-            else:
-                await api.create(HISTORIES, document, namespace=namespace)
+            await write_history(api, history.noted(incident))
         except Conflict:
             if last:
                 raise

@@ -14,7 +14,7 @@ import msgspec
 
 from extender.cluster_api.client import ALLOCATION, GANGPLANS, NODES, PODS, ClusterApi, Refused, Resource
 from extender.cluster_api.connect import WhichCluster, ask_cluster
-from extender.cluster_api.reflector import pages_of
+from extender.cluster_api.reflector import objects_of
 from extender.gangs.recognise import recognise
 from extender.gangs.types import GangKey
 from extender.objects import decode_allocation, decode_node, decode_pod
@@ -105,9 +105,8 @@ async def _plans(api: ClusterApi) -> tuple[GangPlan, ...]:
 async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
     """Yield the objects of a kind, unread; an error says what may not be done, and how to be allowed to."""
     try:
-        async for page in pages_of(api, resource):
-            for raw in page.items or ():
-                yield bytes(raw)
+        async for raw in objects_of(api, resource):
+            yield raw
     except Refused as error:
         if error.status == 403:
             group = f" of the API group {resource.group}" if resource.group else ""

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 
 from extender.cluster_api.client import NODES, ClusterApi
 from extender.cluster_api.connect import WhichCluster, ask_cluster
-from extender.cluster_api.reflector import pages_of
+from extender.cluster_api.reflector import objects_of
 from extender.objects import decode_node
 from ground.errors import InvalidTopology, UnknownName, did_you_mean
 from ground.records import JsonRecord
@@ -66,15 +66,15 @@ class NodeFlags:
     async def all(self) -> dict[str, FlaggedNode]:
         """Return every node with its annotations, by name."""
         flagged: dict[str, FlaggedNode] = {}
-        async for page in pages_of(self._api, NODES):
-            for node in map(decode_node, map(bytes, page.items or ())):
-                name, annotations, flag, problem = node.name, node.metadata.annotations or {}, None, ""
-                try:
-                    flag = annotated_flag(name, annotations)
-                except InvalidTopology as error:
-                    problem = str(error)
-                slowdown, until = annotations.get(SLOWDOWN), annotations.get(SLOWDOWN_UNTIL)
-                flagged[name] = FlaggedNode(name, slowdown, until, flag, problem)
+        async for raw in objects_of(self._api, NODES):
+            node, flag, problem = decode_node(raw), None, ""
+            name, annotations = node.name, node.metadata.annotations or {}
+            try:
+                flag = annotated_flag(name, annotations)
+            except InvalidTopology as error:
+                problem = str(error)
+            slowdown, until = annotations.get(SLOWDOWN), annotations.get(SLOWDOWN_UNTIL)
+            flagged[name] = FlaggedNode(name, slowdown, until, flag, problem)
         return flagged
 
     async def apply(self, flags: Iterable[NodeFlag]) -> list[FlagChange]:
@@ -156,20 +156,13 @@ class NodeFlags:
             if (before.slowdown, before.until) != (after.slowdown, after.until):
                 done = "cleared" if after.bare else "applied"
             changes.append(FlagChange(name, done, after.slowdown, after.until, before.slowdown))
-        patches = (
-            (
-                change.node,
-                # what is written holds from now on
-                {
-                    "metadata": {
-                        "annotations": {SLOWDOWN: change.slowdown, SLOWDOWN_SINCE: None, SLOWDOWN_UNTIL: change.until}
-                    }
-                },
-            )
-            for change in changes
-            if change.done != "unchanged"
-        )
-        await asyncio.gather(*(self._api.patch(NODES, name, patch, kind="merge-patch") for name, patch in patches))
+
+        async def patch(change: FlagChange) -> None:
+            # what is written holds from now on
+            written = {SLOWDOWN: change.slowdown, SLOWDOWN_SINCE: None, SLOWDOWN_UNTIL: change.until}
+            await self._api.patch(NODES, change.node, {"metadata": {"annotations": written}}, kind="merge-patch")
+
+        await asyncio.gather(*(patch(change) for change in changes if change.done != "unchanged"))
         return changes
 
 

@@ -94,40 +94,32 @@ def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
 def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) -> Iterator[RunningEntry[GangKey]]:
     """Yield all that has nodes, in no particular order; ``rows`` are those of the fleet's table."""
     for gang in state.gangs():
-        if (job := _running_gang(state, gang, rows, now)) is not None:
-            yield job
-    for uid, (node, gpus) in state.fleet.held.pods.items():
-        pod = state.pods.get(uid)
-        if pod is not None and node in rows and state.member(uid) is None:
-            hints = hints_of((pod,))
-            started = pod.bound_at.timestamp()
+        plan = state.holding_plan(gang.key)
+        bound, held = [pod for pod in gang.pods if pod.node is not None and not pod.terminal], Counter[str]()
+        for pod in bound:
+            held[pod.node or ""] += pod.readable_gpus
+        names = dict.fromkeys((*(plan.promised if plan is not None else ()), *held))
+        if not (places := tuple(rows[name] for name in names if name in rows)):
+            continue
+        gpus = max(held.values()) if plan is None else plan.gpus_per_node
+        started = min((pod.bound_at for pod in bound), default=now).timestamp()
+        prediction = state.prediction(gang)
+        seconds = gang.seconds if prediction is None else prediction.seconds
+        ends = inf if seconds is None else started + seconds
+        leaving = plan is None and all(pod.leaving for pod in bound)
+        key, priority, stoppable = gang.key, gang.priority, gang.preemptible
+        yield RunningEntry(key, priority, stoppable, gpus, places, started, ends, leaving, gang.protected)
+    for uid, tenant in state.fleet.held.holders.items():
+        single, node, gpus = state.pods.get(uid), tenant.node, tenant.request.gpus
+        if single is not None and node in rows and state.member(uid) is None:
+            hints = hints_of((single,))
+            started = single.bound_at.timestamp()
             ends = inf if hints.seconds is None else started + hints.seconds
-            key, priority, places = key_of_pod(pod), pod.spec.priority or 0, (rows[node],)
-            stoppable = hints.preemptible and pod.spec.scheduler_name == SCHEDULER
+            key, priority, places = key_of_pod(single), single.spec.priority or 0, (rows[node],)
+            stoppable = hints.preemptible and single.spec.scheduler_name == SCHEDULER
             # one of a DaemonSet, or of the node itself, comes again where it was
-            protected = hints.protected or (pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node"))
-            yield RunningEntry(key, priority, stoppable, gpus, places, started, ends, pod.leaving, protected)
-
-
-def _running_gang(
-    state: ClusterCache, gang: Gang, rows: Mapping[str, int], now: datetime
-) -> RunningEntry[GangKey] | None:
-    plan = state.holding_plan(gang.key)
-    bound, held = [pod for pod in gang.pods if pod.node is not None and not pod.terminal], Counter[str]()
-    for pod in bound:
-        if pod.node is not None:
-            held[pod.node] += pod.readable_gpus
-    names = dict.fromkeys((*(plan.promised if plan is not None else ()), *held))
-    places = tuple(rows[name] for name in names if name in rows)
-    if not places:
-        return None
-    gpus = max(held.values()) if plan is None else plan.gpus_per_node
-    started = min((pod.bound_at for pod in bound), default=now).timestamp()
-    prediction = state.prediction(gang)
-    seconds = gang.seconds if prediction is None else prediction.seconds
-    ends = inf if seconds is None else started + seconds
-    leaving = plan is None and all(pod.leaving for pod in bound)
-    return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving, gang.protected)
+            protected = hints.protected or (single.owner is not None and single.owner.kind in ("DaemonSet", "Node"))
+            yield RunningEntry(key, priority, stoppable, gpus, places, started, ends, single.leaving, protected)
 
 
 def reservation_for(state: ClusterCache, gang: Gang) -> Reservation | None:

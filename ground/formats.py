@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from ground.errors import InvalidInput
 from ground.files import ByteStream, Content, Source
@@ -56,6 +56,16 @@ class Format(Protocol):
 
         :param head: the first bytes of the file, unpacked, about 64 thousand.
         """
+
+
+class Marked:
+    """A reader of a format that a pattern tells."""
+
+    mark: ClassVar[re.Pattern[str]]  # What stands in the beginning of every such file, and in no other
+
+    def likeness(self, head: bytes) -> float:
+        """Return whether the mark stands in the beginning of a file."""
+        return float(self.mark.search(text_of(head)) is not None)
 
 
 F = TypeVar("F", bound=Format)

@@ -11,6 +11,7 @@ placements that are worth the same, one on preferred nodes is taken (:mod:`sched
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ground.errors import InvalidPlacement
 from scheduler.job import Job
@@ -27,6 +28,7 @@ from scheduler.subproblems import (
     propose,
     propose_in_a_trunk,
     pulls_of,
+    rank_of_type,
 )
 from scheduler.work_clock import clock, ended_at, on_clock, share_until, stopwatch
 from topology.cluster import Cluster, FloatArray
@@ -54,40 +56,45 @@ def _preferred(
     algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits, costs: FloatArray | None
 ) -> Outcome:
     """Return the outcome, of placements worth the same one on nodes that cost least."""
+    choices, short = type_choices(cluster, job)
 
-    def answer(part: Cluster, seconds: float) -> Outcome:
-        choices, short = type_choices(part, job)
-        with on_clock(limits.clock, seconds) as timer:
-            # the choices of types that nothing rules out share the time
-            ask = propose if part.trunks is None else propose_in_a_trunk
-            end, left = clock() + seconds, sum(not choice.shortage for choice in choices)
-            outcomes = []
-            for choice in choices:
-                proposal = Proposal(None, infeasible=choice.shortage)
-                if not choice.shortage:
-                    share = seconds if len(choices) == 1 else share_until(end, left)
-                    solver = SecondConstraints(algorithm)
-                    proposal = ask(solver, part, choice.job, replace(limits, seconds=share))
-                    left -= 1
-                outcomes.append(judge(algorithm.name, part, choice.job, proposal))
-        outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
-        if job.node_sizes:
-            outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-        return outcome.after(
-            None if outcome.proposal.complete and not timer.late else ended_at(seconds), late=timer.late
-        )
+    def asked(of_types: Job, part: Cluster, seconds: float) -> Outcome:
+        ask = propose if part.trunks is None else propose_in_a_trunk
+        proposal = ask(SecondConstraints(algorithm), part, of_types, replace(limits, seconds=seconds))
+        return judge(algorithm.name, part, of_types, proposal)
 
-    outcome = answer(cluster, limits.seconds)
+    with on_clock(limits.clock, limits.seconds) as timer:
+        # the choices of types that nothing rules out share the time
+        end, left = clock() + limits.seconds, sum(not choice.shortage for choice in choices)
+        outcomes = []
+        for choice in choices:
+            if choice.shortage:
+                outcomes.append(judge(algorithm.name, cluster, choice.job, Proposal(None, infeasible=choice.shortage)))
+            else:
+                share = limits.seconds if len(choices) == 1 else share_until(end, left)
+                outcomes.append(asked(choice.job, cluster, share))
+                left -= 1
+    costs, late = pulls_of(cluster, job) if costs is None else costs, timer.late
+    if costs is not None:
+        # of types that are not as good as the best none is taken for its nodes
+        ranks = [rank_of_type(*pair)[0] for pair in zip(choices, outcomes, strict=True)]
+        with on_clock(limits.clock, limits.seconds * PREFERENCE_SHARE) as timer:
+            end = clock() + limits.seconds * PREFERENCE_SHARE
+            for i, (choice, outcome) in enumerate(zip(choices, outcomes, strict=True)):
+                if outcome.evaluation is not None and ranks[i] == min(ranks):
+                    until = clock() + (end - clock()) / ranks[i:].count(ranks[i])
+                    again = partial(asked, choice.job)
+                    outcomes[i] = prefer(Preference(Instance(cluster, choice.job), costs, again, until), outcome)
+    outcome = outcomes[0]
+    if choices[0].gpu_types:
+        outcome = best_of_types(cluster, choices, outcomes, short=short, costs=costs)
+    if job.node_sizes:
+        outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
+    in_time = outcome.proposal.complete and not late
+    outcome = outcome.after(None if in_time else ended_at(limits.seconds), late=late)
     if outcome.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
         outcome = replace(outcome, reason=f"{outcome.reason}. It rests on domains that are cut: {cut}")
-    if costs is None:
-        costs = pulls_of(cluster, job)
-    if costs is None or outcome.evaluation is None:
-        return outcome
-    with on_clock(limits.clock, limits.seconds * PREFERENCE_SHARE) as timer:
-        end = clock() + limits.seconds * PREFERENCE_SHARE
-        preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), outcome)
-    return preferred.after(ended_at(limits.seconds), late=True) if timer.late else preferred
+    return outcome.after(ended_at(limits.seconds), late=True) if timer.late else outcome
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:

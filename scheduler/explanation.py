@@ -8,11 +8,11 @@ each verified by solving the changed instance; one that was not settled within i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -359,33 +359,40 @@ class Misfit(JsonRecord):
 
 def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
     """Return why the job does not fit, and what would help; the outcome is the solver's, infeasible."""
+
+    def solved(on: Cluster, changed: Job) -> Evaluation | None:
+        return None if admission.shortage(on, changed) else run(solver, on, changed, limits).evaluation
+
     too_few = admission.shortage(cluster, job)
     binding: Constraint = "nodes" if too_few else "hold" if job.holds_groups else "unknown"
     return Misfit(
         constraint=binding,
         reason=too_few or outcome.reason,
         would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
-        changes=tuple(_remedies(cluster, job, solver, limits)),
+        changes=tuple(_remedies(cluster, job, solved, limits)),
     )
 
 
-def _remedies(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+Solved = Callable[[Cluster, Job], Evaluation | None]
+"""What the placement of a changed instance is worth, if there is one."""
+
+
+def _remedies(cluster: Cluster, job: Job, solved: Solved, limits: Limits) -> Iterator[Remedy]:
     limits.say("does it fit with slow nodes?")
-    priced = job.replace(avoid="price")
-    if job.avoid == "strict" and (worth := _solved(cluster, priced, solver, limits)) is not None:
+    if job.avoid == "strict" and (worth := solved(cluster, job.replace(avoid="price"))) is not None:
         sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
         yield _remedy("admit-flagged", sentence, worth)
     limits.say("does it fit with taints tolerated?")
-    yield from _tolerate_taints(cluster, job, solver, limits)
+    yield from _tolerate_taints(cluster, job, solved)
     limits.say("does it fit with GPUs that are shared?")
-    if cluster.sharing and (worth := _solved(cluster.without_sharing(), job, solver, limits)) is not None:
+    if cluster.sharing and (worth := solved(cluster.without_sharing(), job)) is not None:
         ways = " or ".join(sorted({*cluster.sharing.values()}))
         sentence = f"Hand out whole GPUs instead of shared ones ({ways}) on {len(cluster.sharing)} nodes"
         yield _remedy("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)
     limits.say("does it fit with fewer constraints?")
     for hold in job.holds:
         others = tuple(other for other in job.holds if other != hold)
-        if (worth := _solved(cluster, job.replace(holds=others), solver, limits)) is not None:
+        if (worth := solved(cluster, job.replace(holds=others))) is not None:
             sentence = (
                 f"Drop the constraint that every {hold.family.upper()} group stays in one {hold.level}, or make it "
                 f"soft: a group would touch up to {worth.by_level[hold.level][hold.family]}"
@@ -396,7 +403,7 @@ def _remedies(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Li
         # the closest broader level whose domains have room for TP groups of several nodes
         held, counted = cluster.level_index(job.holds_on(cluster)[-1].level), cluster.level_index(job.level)
         for level in reversed(cluster.levels[counted:held]):
-            if (worth := _solved(cluster, job.replace(tp_level=level.name), solver, limits)) is not None:
+            if (worth := solved(cluster, job.replace(tp_level=level.name))) is not None:
                 touched = worth.by_level[cluster.levels[held].name]["tp"]
                 sentence = (
                     f"Let a TP group of {job.nodes_of_tp} nodes leave its {cluster.levels[held].name} (tp_level: "
@@ -408,13 +415,25 @@ def _remedies(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Li
     if len(freed := nodes_to_free(cluster, job)):
         free_gpus = cluster.free_gpus.copy()
         free_gpus[freed] = cluster.gpus[freed]
-        if (worth := _solved(cluster.replace(free_gpus=free_gpus), job, solver, limits)) is not None:
+        if (worth := solved(cluster.replace(free_gpus=free_gpus), job)) is not None:
             sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
             yield _remedy("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
     limits.say("does it fit with a smaller dp?")
-    yield from _smaller_dp(cluster, job, solver, limits)
+    own = job.parallelism
+    most = int(admission.admissible(cluster, job).sum()) * job.gpus_per_node * own.dp // own.gpus
+    # what holds a job holds it with fewer replicas, so bisection finds it; without holds the largest that has nodes
+    # enough fits
+    smaller = _smaller(job, "dp", range(min(own.dp - 1, most), 0, -1))
+    if (found := _largest(cluster, smaller, solved, bisect=job.holds_groups)) is not None:
+        dp, worth = found[0].parallelism.dp, found[1]
+        yield _remedy("smaller-dp", f"Lower dp from {own.dp} to {dp}", worth, dp=dp)
     limits.say("does it fit with a smaller ep?")
-    yield from _smaller_ep(cluster, job, solver, limits)
+    if any(hold.family == "ep" for hold in job.holds):
+        smaller = _smaller(job, "ep", [ep for ep in range(own.ep // 2, 0, -1) if own.ep % ep == 0])
+        if (found := _largest(cluster, smaller, solved)) is not None:
+            ep, worth = found[0].parallelism.ep, found[1]
+            sentence = f"Lower ep from {own.ep} to {ep}, with {own.ep // ep} times as many experts on each GPU"
+            yield _remedy("smaller-ep", sentence, worth)
     limits.say("does it fit on nodes of another size?")
     # where the cluster has mostly those
     sizes = Counter(int(size) for size in cluster.gpus[cluster.idle] if size != job.gpus_per_node)
@@ -423,7 +442,7 @@ def _remedies(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Li
             job.parallelism.shape(size)
         except InvalidJob:
             continue
-        if (worth := _solved(cluster, job.replace(gpus_per_node=size), solver, limits)) is not None:
+        if (worth := solved(cluster, job.replace(gpus_per_node=size))) is not None:
             nodes = f"Use the nodes of {size} GPUs (gpus_per_node: {size}"
             if cluster.gpus_assumed:
                 nodes += (
@@ -431,11 +450,6 @@ def _remedies(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Li
                     f"{job.gpus_per_node} if they have {job.gpus_per_node}"
                 )
             yield _remedy("other-node-size", f"{nodes})", worth)
-
-
-def _solved(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Evaluation | None:
-    """Return what the placement of a changed instance is worth, if there is one."""
-    return None if admission.shortage(cluster, job) else run(solver, cluster, job, limits).evaluation
 
 
 def _remedy(
@@ -446,7 +460,7 @@ def _remedy(
     return Remedy(kind=kind, sentence=sentence, spread=worth.spread, objective=worth.objective, dp=dp, free=free)
 
 
-def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+def _tolerate_taints(cluster: Cluster, job: Job, solved: Solved) -> Iterator[Remedy]:
     """Yield each taint that it would be enough to tolerate; where none is, all of them together."""
     taints = admission.repelling_taints(cluster, job)
     enough = False
@@ -455,7 +469,7 @@ def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             return
         more = (Toleration(taint.key, "Equal", taint.value or "", taint.effect) for taint in some)
         changed = job.replace(tolerations=(*job.tolerations, *more))
-        if (worth := _solved(cluster, changed, solver, limits)) is not None:
+        if (worth := solved(cluster, changed)) is not None:
             enough = True
             names = [*dict.fromkeys(map(str, some))]
             options = " ".join(f"--tolerate {name}" for name in names)
@@ -465,53 +479,37 @@ def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             yield _remedy("tolerate-taint", sentence, worth)
 
 
-def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    """Yield the largest dp that fits: what holds a job holds it with fewer replicas, so bisection finds it."""
-    candidates = list(_smaller_jobs(job, int(admission.admissible(cluster, job).sum())))
-    best: Evaluation | None = None
-    low, high = 0, len(candidates)
-    while low < high:
-        # without holds the largest that has nodes enough fits
-        middle = (low + high) // 2 if job.holds_groups else low
-        if (worth := _solved(cluster, candidates[middle], solver, limits)) is None:
-            low = middle + 1
-        else:
-            best, high = worth, middle
-    if best is not None:
-        dp = candidates[high].parallelism.dp
-        yield _remedy("smaller-dp", f"Lower dp from {job.parallelism.dp} to {dp}", best, dp=dp)
-
-
-def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
-    """Yield the job with fewer replicas and at most that many nodes, largest first, that fill nodes as its own do."""
-    most = nodes * job.gpus_per_node * job.parallelism.dp // job.parallelism.gpus
-    evenly = not filling(job.parallelism.dense, job.gpus_per_node)
-    for dp in range(min(job.parallelism.dp - 1, most), 0, -1):
+def _smaller(job: Job, degree: Literal["dp", "ep"], values: Iterable[int]) -> list[Job]:
+    """Return the job with each of some degrees that can be, and that fills nodes as its own does."""
+    evenly, jobs = not filling(job.parallelism.dense, job.gpus_per_node), []
+    for value in values:
+        changes: dict[str, Any] = {degree: value}
         try:
-            smaller = job.replace(parallelism=replace(job.parallelism, dp=dp))
+            smaller = job.replace(parallelism=replace(job.parallelism, **changes))
             if filling(smaller.parallelism.dense, job.gpus_per_node) and evenly:
                 continue
             smaller.grid.tied([hold.family for hold in job.holds])
         except InvalidJob:
             continue
-        yield smaller
+        jobs.append(smaller)
+    return jobs
 
 
-def _smaller_ep(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
-    """Yield the largest ep that fits, where expert groups are held inside domains."""
-    ep = job.parallelism.ep
-    if all(hold.family != "ep" for hold in job.holds):
-        return
-    for smaller in (n for n in range(ep // 2, 0, -1) if ep % n == 0):
-        try:
-            changed = job.replace(parallelism=replace(job.parallelism, ep=smaller))
-            changed.grid.tied([hold.family for hold in job.holds])
-        except InvalidJob:
-            continue
-        if (worth := _solved(cluster, changed, solver, limits)) is not None:
-            sentence = f"Lower ep from {ep} to {smaller}, with {ep // smaller} times as many experts on each GPU"
-            yield _remedy("smaller-ep", sentence, worth)
-            return
+def _largest(
+    cluster: Cluster, jobs: Sequence[Job], solved: Solved, *, bisect: bool = False
+) -> tuple[Job, Evaluation] | None:
+    """Return the first of some jobs that fits, and what it is worth.
+
+    :param bisect: those behind one that fits do too.
+    """
+    found, low, high = None, 0, len(jobs)
+    while low < high:
+        middle = (low + high) // 2 if bisect else low
+        if (worth := solved(cluster, jobs[middle])) is None:
+            low = middle + 1
+        else:
+            found, high = (jobs[middle], worth), middle
+    return found
 
 
 def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:
@@ -528,9 +526,8 @@ def _freeing_level(cluster: Cluster, job: Job) -> str | None:
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     """Return nodes in use that would make room once they are free, as few as possible, in the domains that need fewest.
 
-    Without hard constraints any (cells - free) nodes do, and they are taken where most nodes are free already, so that
-    large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
-    are taken where the next group is cheapest.
+    A domain hosts ``floor(free / g)`` blocks of g cells, one cell without hard constraints, and nodes are taken where
+    the next block is cheapest; of equal ones where most nodes are free already, so that large domains become whole.
 
     All of the type of GPU and the size that needs fewest, unless the job may mix types of one size; and where nothing
     joins the trunks of the cluster, all in the one that needs fewest.
@@ -555,39 +552,24 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     admitted = admission.admissible(cluster, job)
     freeable = admission.admissible(cluster.emptied(), job) & ~admitted
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)
-    held = admission.blocks_at(cluster, job, cluster.level_index(level.name))
-    take = np.zeros_like(free) if held.size == 1 else _for_groups(free, room, held)
-    missing = job.grid.cells - int(free.sum() + take.sum())
-    for k in np.argsort(-free, kind="stable"):
-        more = min(max(missing, 0), int(room[k] - take[k]))
-        take[k] += more
-        missing -= more
-    if missing > 0:
+    blocks = admission.blocks_at(cluster, job, cluster.level_index(level.name))
+    size = blocks.size
+    missing = max(blocks.rows * blocks.columns - int((free // size).sum()), 0)
+    # of each further block in each domain: what it takes, the cheapest first, then where most are free
+    steps: list[tuple[int, int, int]] = []
+    for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
+        further = (have + more) // size - have // size
+        steps += [(cost, -have, k) for cost in [size - have % size, *[size] * (further - 1)][:further]]
+    if len(steps) < missing:
         return np.zeros(0, dtype=np.int32)
+    left = np.zeros_like(free)
+    for cost, _, k in sorted(steps)[:missing]:
+        left[k] += cost
     # of each domain the nodes with most GPUs free already: they disturb fewest jobs
     chosen: list[int] = []
-    left = take.copy()
     candidates = np.flatnonzero(freeable)
     for node in candidates[np.argsort(-cluster.free_gpus[candidates], kind="stable")]:
         if left[level.domain_of[node]] > 0:
             left[level.domain_of[node]] -= 1
             chosen.append(int(node))
     return np.array(chosen, dtype=np.int32)
-
-
-def _for_groups(free: IntArray, room: IntArray, held: admission.Blocks) -> IntArray:
-    """Return how many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
-
-    :param free: shape [domains], admissible nodes; ``room``: same shape, nodes that could be freed.
-    """
-    size = held.size
-    missing = held.rows * held.columns - int((free // size).sum())
-    steps: list[tuple[int, int, int]] = []
-    for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
-        groups = (have + more) // size - have // size
-        costs = [size - have % size, *[size] * (groups - 1)][:groups]
-        steps += [(cost, -have, k) for cost in costs]
-    take = np.zeros_like(free)
-    for cost, _, k in sorted(steps)[: max(missing, 0)]:
-        take[k] += cost
-    return take

@@ -150,20 +150,20 @@ class CellGroups:
         return self.group, self.of_pairs(of_cell)
 
 
-def cell_groups(numbering: RankNumbering, dimension: str, *, gpus: int, cell_of_node: IntArray) -> CellGroups:
-    """Return which cells the groups of a dimension touch; groups that touch the same cells count once.
+def cell_groups(numbering: RankNumbering, *dimensions: str, gpus: int, cell_of_node: IntArray) -> CellGroups:
+    """Return which cells the groups of some dimensions touch; groups that touch the same cells count once.
 
     :param gpus: ranks of a node; ``cell_of_node``: shape [nodes].
     """
     import numpy as np
 
-    step = numbering.stride(dimension)
+    groups = numbering.groups(*dimensions)
     # neighbours in a run of this length lie in one node, and so do the ranks that each is grouped with
-    run = gcd(step, gpus)
-    node, offset = np.divmod(numbering.groups(dimension)[::run, 0], np.int32(gpus))
+    run = gcd(gpus, *map(numbering.stride, dimensions))
+    node, offset = np.divmod(groups[::run, 0], np.int32(gpus))
     # which further nodes a group touches depends on where in its first node it begins
     offsets, kind = np.unique(offset, return_inverse=True)
-    further = (offsets[:, None].astype(np.int64) + step * np.arange(numbering.sizes[dimension])) // gpus
+    further = (offsets[:, None].astype(np.int64) + groups[0]) // gpus  # the first group begins with rank 0
     nothing = len(cell_of_node)
     further[:, 1:][further[:, 1:] == further[:, :-1]] = nothing
     kinds, kind_of = _distinct_rows(np.sort(further, axis=1))
@@ -189,23 +189,6 @@ def _distinct_rows(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IntArray]:
             first.append(i)
         number_of[i] = len(first) - 1
     return rows[first], number_of
-
-
-def groups_of_ranks(ranks: IntArray, *, gpus: int) -> CellGroups:
-    """Return which nodes groups of ranks touch, each node a cell; groups that touch the same nodes count once.
-
-    :param ranks: shape [groups, members], those of a group ascending; ``gpus``: ranks of a node.
-    """
-    import numpy as np
-
-    nodes = ranks // np.int32(gpus)
-    nothing = int(nodes.max()) + 1
-    nodes[:, 1:][nodes[:, 1:] == nodes[:, :-1]] = nothing
-    nodes = np.unique(np.sort(nodes, axis=1), axis=0)
-    group, member = np.nonzero(nodes < nothing)
-    cell = nodes[group, member]
-    by_cell = np.argsort(cell, kind="stable")
-    return CellGroups(cell[by_cell].astype(np.int32), group[by_cell].astype(np.int32))
 
 
 def joined(classes: IntArray, member: IntArray, group: IntArray) -> IntArray:
@@ -339,7 +322,7 @@ def grid_of(dense: RankNumbering, expert: RankNumbering, gpus_per_node: int) -> 
         # gradients are reduced between the nodes of a stage that have the same part of it
         "dp": CellGroups(number, (column * parts + row % parts).astype(np.int32))
         if aligned
-        else groups_of_ranks(dense.groups("dp", "cp"), gpus=gpus_per_node),
+        else touched(dense, "dp", "cp"),
         "pp": CellGroups(number, row) if aligned else touched(dense, "pp"),
     }
     return Grid(rows, columns, node_rank, groups, parts, aligned)

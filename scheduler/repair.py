@@ -81,7 +81,7 @@ class Repair(RepairPlan):
 
     moves: tuple[Move, ...]  # the cells that change their node, by rank
     before: Evaluation  # worth of the placement before nodes were lost
-    prefer: Prefer  # the order that was question for
+    prefer: Prefer  # the order that was asked for
     solve_seconds: float  # wall time
     stopped_at: End | None  # what ended the search; None = it ended by itself
 
@@ -147,11 +147,11 @@ def repair(
     free[nodes] = cluster.gpus[nodes]
     own = set(nodes.ravel().tolist())
     before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
-    question = RepairQuestion(job, nodes, lost, prefer, algorithm or ALGORITHMS.load("exact"))
+    algorithm = algorithm or ALGORITHMS.load("exact")
     load_solver()
     with on_clock(limits.clock, limits.seconds) as timer:
         end = clock() + limits.seconds
-        problem, plan = plan_with_constraints(cluster, question, limits)
+        problem, plan = _planned(problem_of(cluster, job, nodes, lost), prefer, algorithm, limits)
         stopped_at = ended_at(limits.seconds) if timer.late or clock() >= end else None
     cells = np.nonzero(plan.nodes != problem.old)
     facts = (*cells, job.grid.node_rank[cells], problem.old[cells], plan.nodes[cells])
@@ -170,41 +170,27 @@ def repair(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RepairQuestion:
-    """A repair that is wanted."""
-
-    job: Job
-    nodes: IntArray  # shape [rows, columns], the placement before
-    lost: Sequence[str]  # names of nodes
-    prefer: Prefer
-    algorithm: PlacementAlgorithm  # for a placement anew, and for the best one where all may move
-
-    def search(self, problem: RepairProblem, limits: Limits) -> RepairPlan:
-        """Return a repair of what is left; raises Infeasible and SolverTimeout."""
-        if problem.stays.all():
-            now = evaluate(problem.cluster, problem.job, problem.old)
-            return RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
-        if self.prefer == "moves":
-            return fewest_moves(problem, limits)
-        return best_objective(problem, limits, self.algorithm)
-
-
-def plan_with_constraints(
-    cluster: Cluster, question: RepairQuestion, limits: Limits
+def _planned(
+    problem: RepairProblem, prefer: Prefer, algorithm: PlacementAlgorithm, limits: Limits
 ) -> tuple[RepairProblem, RepairPlan]:
     """Return a repair, and the problem with the spares that it needs.
 
-    :raises Infeasible: fewer nodes are left than the job has cells, or no placement keeps a constraint.
+    :param algorithm: for a placement anew, and for the best one where all may move.
+    :raises Infeasible: no placement keeps a constraint.
     :raises SolverTimeout: no repair was found in time, or in all that was searched.
     """
+    if problem.stays.all():
+        now = evaluate(problem.cluster, problem.job, problem.old)
+        return problem, RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
     end = clock() + limits.seconds
-    problem = problem_of(cluster, question.job, question.nodes, question.lost)
-    beside = len(within_the_tree(cluster, question.job).holds) < len(question.job.holds)
+    beside = len(within_the_tree(problem.cluster, problem.job).holds) < len(problem.job.holds)
     while True:
         left = replace(limits, seconds=max(LEAST_SECONDS, end - clock()))
+        own = replace(left, seconds=left.seconds / 2) if beside else left
         try:
-            return problem, question.search(problem, replace(left, seconds=left.seconds / 2) if beside else left)
+            if prefer == "moves":
+                return problem, fewest_moves(problem, own)
+            return problem, best_objective(problem, own, algorithm)
         except Infeasible:
             # with slower spares there may be one: blocks alone do not say how many are needed
             if (wider := problem.widened()) is None:
@@ -213,16 +199,16 @@ def plan_with_constraints(
         except SolverTimeout:
             if not beside:
                 raise
-            return problem, _placed_anew(problem, question, left)
+            return problem, _placed_anew(problem, algorithm, left)
 
 
-def _placed_anew(problem: RepairProblem, question: RepairQuestion, limits: Limits) -> RepairPlan:
+def _placed_anew(problem: RepairProblem, algorithm: PlacementAlgorithm, limits: Limits) -> RepairPlan:
     """Return a placement of the whole job, with cells where they were wherever that is as good.
 
     :raises Infeasible: there is none.
     :raises SolverTimeout: none was found.
     """
-    anew = run(question.algorithm, problem.cluster, question.job, limits)
+    anew = run(algorithm, problem.cluster, problem.job, limits)
     if anew.status == "infeasible":
         fix = "free more nodes, or leave the hard constraint out of the job"
         raise Infeasible(anew.reason, where="--lost", fix=fix)
@@ -243,8 +229,8 @@ def _placed_anew(problem: RepairProblem, question: RepairQuestion, limits: Limit
         left = np.setdiff1d(placed[alike[placed] == kind], nodes[stays])
         nodes[cells] = left[: int(cells.sum())]
     note = "no repair of the placement before was found that keeps all constraints: the job is placed anew"
-    after = evaluate(problem.cluster, question.job, nodes)
-    return RepairPlan(nodes, after, int((~problem.stays).sum()), trivial_bound(question.job), (note,))
+    after = evaluate(problem.cluster, problem.job, nodes)
+    return RepairPlan(nodes, after, int((~problem.stays).sum()), trivial_bound(problem.job), (note,))
 
 
 Cells = npt.NDArray[np.int64]  # Flat numbers of cells
@@ -319,7 +305,7 @@ def nearest_nodes(problem: RepairProblem, class_of_cell: IntArray) -> IntArray:
     """
     class_of, depth = problem.kinds.class_of, problem.depth
     keeps = problem.stays & (class_of[problem.old] == class_of_cell)
-    nodes = np.where(keeps, problem.old, -1).astype(np.int32)
+    nodes = np.where(keeps, problem.old, -1).astype(np.int32, order="C")  # whose flat view is filled in
     free = problem.admitted.copy()
     free[problem.old[keeps]] = False
     moving = np.flatnonzero(~keeps)
@@ -546,7 +532,9 @@ class RepairProblem:
     @cached_property
     def spare(self) -> BoolArray:
         """Shape [nodes], the nodes that may be used and that the job did not use."""
-        return _without(self.admitted, self.old)
+        spare = self.admitted.copy()
+        spare[self.old] = False
+        return spare
 
     @cached_property
     def slowdown(self) -> FloatArray:
@@ -643,7 +631,8 @@ def _admitted(cluster: Cluster, job: Job, old: IntArray) -> BoolArray:
     admitted = admissible(cluster, job)
     if job.avoid == "ignore":
         return admitted
-    spare = _without(admitted, old)
+    spare = admitted.copy()
+    spare[old] = False
 
     def no_slower(slowest: float) -> BoolArray:
         return admitted & ~(spare & (cluster.slowdown > slowest))
@@ -666,12 +655,6 @@ def _room(cluster: Cluster, job: Job, nodes: BoolArray) -> int:
     """Return the cells that some nodes can take in whole blocks, as far as each hierarchy by itself says."""
     in_tree = int(capacity_by_level(cluster, within_the_tree(cluster, job), nodes)[0].sum())
     return min(in_tree, *(asked.room * asked.size for asked in room_beside(cluster, job, nodes)), len(cluster))
-
-
-def _without(nodes: BoolArray, others: IntArray) -> BoolArray:
-    left = nodes.copy()
-    left[others] = False
-    return left
 
 
 def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:

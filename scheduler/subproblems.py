@@ -19,13 +19,13 @@ placement for each speed: on all types that are at least as fast.  Every placeme
 its own, so the least of ``bound / speed`` over all choices is a bound for every placement there is.
 
 *Preferred nodes* break ties between placements that are equally good, by what each node costs beside the objective: the
-GB of images that it would pull minus the affinity of its data; full affinity weighs one GB.  That never buys anything:
-objective, speed, bound and status stay, and no EP spread, closer level or slow node is worse; where a job may be on
-several types of GPU, it is among all that are worth the same.  First nodes of the placement, and of that on each other
-type, give way to cheaper ones that are alike in all that is counted.  Then nodes are put in order, the cheapest first,
-and the shortest beginning of that order is sought on which the algorithm finds as good a placement.  Whatever fits on a
-beginning fits on a longer one, so halving finds it.  Last, where there are few choices, the program that decides each
-cell finds the cheapest of all that are as good.
+GB of images that it would pull minus the affinity of its data; full affinity weighs one GB. That never buys anything:
+objective, speed, bound and status stay, and no EP spread, closer level or slow node is worse. Where a job may be on
+several types of GPU, this is asked of each that is as good as the best, and the cheapest of these answers is taken.
+First nodes of the placement give way to cheaper ones that are alike in all that is counted. Then nodes are put in
+order, the cheapest first, and the shortest beginning of that order is sought on which the algorithm finds as good a
+placement. Whatever fits on a beginning fits on a longer one, so halving finds it. Last, where there are few choices,
+the program that decides each cell finds the cheapest of all that are as good.
 """
 
 from __future__ import annotations
@@ -432,17 +432,34 @@ def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tu
 _HOPE: Sequence[Status] = ("timeout", "gave-up", "refused", "infeasible")
 
 
-def best_of_types(choices: Sequence[TypeChoice], outcomes: Sequence[Outcome], short: str) -> Outcome:
+def best_of_types(
+    cluster: Cluster,
+    choices: Sequence[TypeChoice],
+    outcomes: Sequence[Outcome],
+    *,
+    short: str,
+    costs: FloatArray | None = None,
+) -> Outcome:
     """Return the best of the outcomes for all choices of types, at least one, its bound that of all of them.
 
     The least ``objective / speed`` wins; of equal ones fewest flagged nodes, one type before several, and the type of
-    which most nodes are left.
+    which most nodes are left; but of all that are as good as that one in everything the one whose nodes cost least.
 
     :param short: why the job cannot fit on any of them, whatever its shape; empty = on one it might.
+    :param costs: shape [nodes], what nodes cost beside the objective; ``None`` = nothing.
     """
     pairs = list(zip(choices, outcomes, strict=True))
-    ranks = [_rank(*pair) for pair in pairs]
+    ranks = [rank_of_type(*pair) for pair in pairs]
     best = ranks.index(min(ranks))
+    if costs is not None and outcomes[best].evaluation is not None:
+
+        def cost(which: int) -> float:
+            if which != best and not as_good(cluster, choices[which].job, outcomes[which], outcomes[best].evaluation):
+                return inf
+            return float(costs[outcomes[which].proposal.nodes].sum())
+
+        # of equal ones the best by rank
+        best = min(range(len(pairs)), key=lambda which: (cost(which), ranks[which]))
     options = [_option(*pair, chosen=pair is pairs[best]) for pair in pairs]
     chosen = replace(outcomes[best], types=tuple(options))
     if len(pairs) == 1:
@@ -475,7 +492,7 @@ def best_of_types(choices: Sequence[TypeChoice], outcomes: Sequence[Outcome], sh
     return replace(chosen, proposal=replace(proposal, infeasible=proposal.infeasible and reason), reason=reason)
 
 
-def _rank(choice: TypeChoice, outcome: Outcome) -> tuple[float, ...]:
+def rank_of_type(choice: TypeChoice, outcome: Outcome) -> tuple[float, ...]:
     """Return by what outcomes for several choices of types are compared, the least the best."""
     worth = outcome.evaluation
     if worth is None:
@@ -516,30 +533,6 @@ def _option(choice: TypeChoice, outcome: Outcome, *, chosen: bool) -> TypeOption
     )
 
 
-def on_nodes(
-    outcome: Outcome, which: int, *, cluster: Cluster, job: Job, nodes: IntArray, worth: Evaluation
-) -> Outcome:
-    """Return an outcome on other nodes that are worth the same, of one of its choices of types.
-
-    :param job: as one for these types.
-    """
-    there = outcome.by_type[which][1] if outcome.by_type else outcome
-    step = None if there.step is None else PredictedStep.of(cluster, job, worth, bound=there.step.bound)
-    proposal = replace(outcome.proposal, nodes=nodes, prices=there.proposal.prices)
-    moved = replace(outcome, proposal=proposal, evaluation=worth, step=step)
-    if not outcome.by_type:
-        return moved
-    compared, options = list(outcome.by_type), []
-    for i, option in enumerate(outcome.types):
-        choice = TypeChoice(compared[i][0], option.gpu_types, option.nodes)
-        if i == which:
-            proposal = replace(there.proposal, nodes=nodes)
-            compared[i] = choice.job, there.weighed(proposal, worth, _bound(choice, there), step)
-        options.append(_option(choice, compared[i][1], chosen=i == which))
-    size = compared[which][0].gpus_per_node
-    return replace(moved, types=tuple(options), by_type=tuple(compared), gpus_per_node=size)
-
-
 def speed_of(cluster: Cluster, job: Job, nodes: IntArray) -> float:
     """Return the relative speed of a job on some nodes, at least one: that of the slowest type in use."""
     return job.speed_on(cluster.gpu_types[k] for k in np.unique(cluster.gpu_type_of[nodes]))
@@ -577,7 +570,7 @@ COST_UNIT = 1_000  # Whole numbers to a GB in a program: finer differences decid
 
 
 class Preference(NamedTuple):
-    """What is asked again on fewer nodes, and what nodes cost beside the objective."""
+    """What is asked again on fewer nodes, and what nodes cost beside the objective; of one choice of types."""
 
     instance: Instance
     costs: FloatArray  # shape [nodes]
@@ -592,29 +585,11 @@ def prefer(question: Preference, plain: Outcome) -> Outcome:
     """
     best, why = plain, ""
     if plain.proposal.lower_bound is not None and question.costs.any():
-        for which, nodes in _choices(question, plain):
-            best = _with_nodes(question, best, which, _given_way(question, nodes))
+        best = _with_nodes(question, best, _given_way(question, best.proposal.nodes))
         best, why = _on_a_beginning(question, best)
-        for which, nodes in _choices(question, best):
-            for others in _by_cells(question, best, which, nodes):
-                best = _with_nodes(question, best, which, others)
+        for others in _by_cells(question, best):
+            best = _with_nodes(question, best, others)
     return replace(best, notes=(*best.notes, *_notes(question, best, plain, why)))
-
-
-def _choices(question: Preference, outcome: Outcome) -> Iterator[tuple[int, IntArray]]:
-    """Yield the number of each choice of types, and its nodes where it has some."""
-    for which, (_, there) in enumerate(outcome.by_type or [(question.instance.job, outcome)]):
-        if there.proposal.nodes is not None:
-            yield which, there.proposal.nodes
-
-
-def _job_on(question: Preference, outcome: Outcome, which: int) -> Job:
-    """Return the job as one for a choice of types, with the size of their nodes."""
-    if outcome.by_type:
-        return outcome.by_type[which][0]
-    return question.instance.job.replace(
-        gpus_per_node=outcome.gpus_per_node or question.instance.job.gpus_per_node, node_sizes=()
-    )
 
 
 def _on_a_beginning(question: Preference, best: Outcome) -> tuple[Outcome, str]:
@@ -632,8 +607,7 @@ def _on_a_beginning(question: Preference, best: Outcome) -> tuple[Outcome, str]:
         keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
     # lexsort sorts by its last key first
     order = usable[np.lexsort((~np.isin(usable, nodes), *reversed(keys)))]
-    fewest = min(_job_on(question, best, which).grid.cells for which, _ in _choices(question, best))
-    low, high = fewest, int(np.isin(order, nodes).nonzero()[0].max()) + 1
+    low, high = question.instance.job.grid.cells, int(np.isin(order, nodes).nonzero()[0].max()) + 1
     if costs[nodes].sum() <= costs[order[:low]].sum() + TOLERANCE:
         return best, why
     # most often the largest step of costs decides: warm nodes or cold ones, near data or not
@@ -642,10 +616,9 @@ def _on_a_beginning(question: Preference, best: Outcome) -> tuple[Outcome, str]:
         free = np.zeros_like(cluster.free_gpus)
         free[order[:length]] = cluster.free_gpus[order[:length]]
         other = question.again(cluster.replace(free_gpus=free), share_until(question.end))
-        if good := [choice for choice in _choices(question, other) if _as_good(question, best, *choice)]:
+        if as_good(cluster, question.instance.job, other, best.evaluation):
             high = length
-            for choice in good:
-                best = _with_nodes(question, best, *choice)
+            best = _with_nodes(question, best, other.proposal.nodes)
         else:
             low = length + 1
             if other.evaluation is not None and length == np.count_nonzero(costs[order] <= 0.0):
@@ -654,33 +627,31 @@ def _on_a_beginning(question: Preference, best: Outcome) -> tuple[Outcome, str]:
     return best, why
 
 
-def _as_good(question: Preference, outcome: Outcome, which: int, nodes: IntArray) -> Evaluation | None:
-    """Return what a placement on a choice of types is worth if it is as good in everything that is counted."""
-    job = _job_on(question, outcome, which)
-    old, new = outcome.evaluation, worth_of(question.instance.cluster, job, nodes)
+def as_good(cluster: Cluster, job: Job, new: Outcome | Evaluation | None, old: Evaluation | None) -> bool:
+    """Return whether a placement, or that of an outcome, is as good as another in everything that is counted."""
+    new = new.evaluation if isinstance(new, Outcome) else new
     if old is None or new is None:
-        return None
+        return False
     one_type = len(new.gpu_types) == 1 or len(old.gpu_types) > 1
     fast = job.speed_on(new.gpu_types) == job.speed_on(old.gpu_types) and one_type
-    slow = [(slowest_in_use(question.instance.cluster, worth), len(worth.flagged)) for worth in (new, old)]
+    slow = [(slowest_in_use(cluster, worth), len(worth.flagged)) for worth in (new, old)]
     as_near = all(cost <= most + TOLERANCE for cost, most in zip(new.goals, old.goals, strict=True))
     # where one spread has no weight, it is no reason to take another
     kept = job.alpha not in (0.0, 1.0) or new.dp + new.pp <= old.dp + old.pp
-    return new if as_near and kept and fast and slow[0] <= slow[1] else None
+    return as_near and kept and fast and slow[0] <= slow[1]
 
 
-def _by_cells(question: Preference, outcome: Outcome, which: int, nodes: IntArray) -> Iterator[IntArray]:
-    """Yield the cheapest placement as good as that of a choice of types, in each trunk with few choices."""
+def _by_cells(question: Preference, outcome: Outcome) -> Iterator[IntArray]:
+    """Yield the cheapest placement as good as that of an outcome, in each trunk with few choices."""
     from scheduler.placement.cell_choice import MOST_CHOICES
     from scheduler.placement.moves import MoveChoices, MoveModel
     from scheduler.placement.node_classes import seat_in_classes
 
-    cluster, job = question.instance.cluster, _job_on(question, outcome, which)
-    if (worth := _as_good(question, outcome, which, nodes)) is None:
-        return
+    cluster, job, worth = question.instance.cluster, question.instance.job, outcome.evaluation
+    assert worth is not None
     speed = job.speed_on(worth.gpu_types)
     fast = np.array([job.speed_on([name]) >= speed for name in cluster.gpu_types], dtype=np.bool_)
-    usable = admissible(cluster, job) & fast[cluster.gpu_type_of]
+    usable = question.instance.usable & fast[cluster.gpu_type_of]
     usable &= cluster.slowdown <= slowest_in_use(cluster, worth)
     trunks, whole = cluster.trunks, np.round(question.costs * COST_UNIT).astype(np.int64)
     parts = [usable] if trunks is None else [usable & (trunks.domain_of == k) for k in range(len(trunks))]
@@ -710,22 +681,23 @@ def _by_cells(question: Preference, outcome: Outcome, which: int, nodes: IntArra
         yield seat_in_classes(cluster, job, class_of_cell, choices.kinds.class_of, granted)
 
 
-def _with_nodes(question: Preference, outcome: Outcome, which: int, nodes: IntArray) -> Outcome:
-    """Return an outcome with other nodes, on a choice of types, if they are as good and cost less; else as it was."""
-    costs = question.costs
-    if costs[nodes].sum() >= costs[outcome.proposal.nodes].sum():
+def _with_nodes(question: Preference, outcome: Outcome, nodes: IntArray | None) -> Outcome:
+    """Return an outcome with other nodes, if they are as good and cost less; else as it was."""
+    costs, cluster, job = question.costs, question.instance.cluster, question.instance.job
+    if nodes is None or costs[nodes].sum() >= costs[outcome.proposal.nodes].sum():
         return outcome
-    worth = _as_good(question, outcome, which, nodes)
-    if worth is None:
+    worth = worth_of(cluster, job, nodes)
+    if worth is None or not as_good(cluster, job, worth, outcome.evaluation):
         return outcome
-    job = _job_on(question, outcome, which)
-    return on_nodes(outcome, which, cluster=question.instance.cluster, job=job, nodes=nodes, worth=worth)
+    step = None if outcome.step is None else PredictedStep.of(cluster, job, worth, bound=outcome.step.bound)
+    return outcome.weighed(replace(outcome.proposal, nodes=nodes), worth, outcome.bound or 0.0, step)
 
 
-def _given_way(question: Preference, nodes: IntArray) -> IntArray:
+def _given_way(question: Preference, nodes: IntArray | None) -> IntArray:
     """Return a placement whose nodes gave way to cheaper usable ones, alike in all that is counted: domain, second
     hierarchies, type and number of GPUs, and slowdown.
     """
+    assert nodes is not None
     cluster, costs = question.instance.cluster, question.costs
     levels = [level.domain_of.tolist() for level in (*cluster.levels[-1:], *cluster.second_levels)]
     counted = (cluster.gpu_type_of, cluster.gpus, cluster.slowdown)

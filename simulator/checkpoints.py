@@ -44,6 +44,7 @@ class EngineSnapshot:
     announced: tuple[int, ...]  # keys of jobs that were announced
     reservations: tuple[CapacityReservation, ...]
     incident: Incident | None  # the one that is expected
+    seen: tuple[Incident, ...]  # all so far, and it
     out: tuple[int, ...]  # nodes that no job may use
     flags: dict[int, float]  # slowdowns that the scheduler knows of, by node
     freed: bool  # whether room was given back since the last dispatch pass
@@ -68,6 +69,7 @@ def snapshot(engine: Engine) -> EngineSnapshot:
         announced=tuple(job.key for job in engine.jobs if job.reservation),
         reservations=tuple(cluster.reservations),
         incident=engine.incident,
+        seen=tuple(engine.seen),
         out=tuple(sorted(cluster.out)),
         flags=dict(sorted(cluster.flags.items())),
         freed=cluster.dispatch.freed,
@@ -85,7 +87,7 @@ def restore(engine: Engine, saved: EngineSnapshot) -> None:
     clock, cluster, jobs = engine.clock, engine.cluster, engine.jobs
     engine.begun = True
     engine.events, engine.completed, engine.arrived = saved.events, saved.completed, len(saved.jobs)
-    engine.driver.seconds, engine.incident = saved.policy_seconds, saved.incident
+    engine.driver.seconds, engine.incident, engine.seen = saved.policy_seconds, saved.incident, list(saved.seen)
     clock.now, clock.heap, clock.sequence = saved.now, list(saved.queue), saved.sequence
     for key in saved.announced:
         jobs[key].reservation = jobs[key].record.job_id
@@ -113,7 +115,7 @@ def restore(engine: Engine, saved: EngineSnapshot) -> None:
         part.restore(state)
 
 
-FORMAT = "arnold-checkpoint-6"
+FORMAT = "arnold-checkpoint-7"
 
 
 class Checkpoint(BaseModel):

@@ -43,11 +43,6 @@ class StoredData(JsonRecord):
     miss: Amount
     """Samples a second that a node makes ready of those that come from storage."""
 
-    @property
-    def samples_per_second(self) -> tuple[float, ...]:
-        """By where they are found."""
-        return tuple(getattr(self, form) for form in (*IN_CACHE, "miss"))
-
 
 class DataCache(JsonRecord):
     """The caches: one in each domain of a level."""

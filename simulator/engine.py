@@ -479,6 +479,7 @@ class Engine:
         # they measure while time passes: told that nothing changes from ``now`` of the cluster until a time
         self.observers: tuple[Callable[[SimulatedCluster, float], None], ...] = ()
         self.incident: Incident | None = None  # The one that is expected
+        self.seen: list[Incident] = []  # All so far, and it
         self.begun = False
         self.arrived = 0  # Jobs that have been submitted
         self._submissions = [*(job.submitted for job in self.jobs), inf]  # Nothing comes after the last
@@ -567,6 +568,7 @@ class Engine:
         """Put the next incident into the clock."""
         self.incident = self.incidents.next() if self.incidents is not None else None
         if self.incident is not None:
+            self.seen.append(self.incident)
             phase = EventPhase.REPAIR if self.incident.gives else EventPhase.FAILURE
             self.clock.add(max(self.clock.now, float(self.incident.time)), phase, self.incident.node)
 

@@ -1,12 +1,12 @@
 """A finished run as columns: which job held which nodes from when to when, which waited, which nodes were away.
 
 What a run forgets as it goes on is logged: a job knows its last places alone.  The log stands before what decides about
-interruptions and before what happens to nodes, and passes everything on; checkpoints keep it.
+interruptions, and passes everything on; checkpoints keep it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.engine import Engine
-from simulator.hooks import FlagSpan, FromScratch, Incident, Incidents, Recovery, Setback, Why
+from simulator.hooks import FlagSpan, FromScratch, Incident, Recovery, Setback, Why
 from simulator.sim_job import UNITS, JobState, SimJob
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.flags import FAULTY, HEALTHY
@@ -37,18 +37,12 @@ class CutShort(NamedTuple):
 
 
 class AttemptLog:
-    """Attempts that were cut short; and, where anything happens to nodes, a log of it."""
+    """Attempts that were cut short."""
 
-    def __init__(self, recovery: Recovery | None, incidents: Incidents | None) -> None:
+    def __init__(self, recovery: Recovery | None) -> None:
         self._recovery = recovery or FromScratch()
         self.cut_short: list[CutShort] = []
-        self.nodes = None if incidents is None else NodeLog(incidents)  # What passes them on to the engine
         self._kept: dict[int, float] = {}
-
-    @property
-    def incidents(self) -> Sequence[Incident]:
-        """Return what happened to nodes, and at the end what would have come next."""
-        return () if self.nodes is None else self.nodes.seen
 
     def saved(self, job: SimJob, *, done: float) -> float:
         """Return what the recovery says."""
@@ -81,66 +75,6 @@ class AttemptLog:
             cut._replace(places=tuple(cut.places), spread=spread) for cut, spread in zip(cuts, spreads, strict=True)
         ]
         self._kept = {cut.key: cut.kept for cut in cuts}
-
-    def away(self, attempts: Attempts, origin: float, end: float) -> list[tuple[int, float, float]]:
-        """Return when no job might use a node: the node, from and until when, on the trace's clock.
-
-        A node that is drained is away as soon as all jobs that hold a part of it have left it.
-        """
-        rows: list[tuple[int, float, float]] = []
-        since: dict[int, float] = {}
-        for incident in self.incidents:
-            if incident.time > end:
-                continue
-            if incident.kind == "down":
-                since[incident.node] = min(since.get(incident.node, inf), max(incident.time, origin))
-            elif incident.kind == "drain":
-                left = attempts.left(incident.node, max(incident.time - origin, 0.0))
-                since.setdefault(incident.node, origin + left)
-            elif incident.kind == "up" and incident.node in since:
-                rows.append((incident.node, since.pop(incident.node), incident.time))
-        rows += [(node, begin, end) for node, begin in since.items()]
-        return [row for row in rows if row[1] < row[2]]
-
-    def slow(self, cluster: Cluster, origin: float, end: float) -> Iterator[FlagSpan]:
-        """Yield when nodes were flagged as slow: by the cluster at the start, then as flags came and went."""
-        held = {node: (0.0, flag.slowdown) for node, flag in cluster.flags.items() if HEALTHY < flag.slowdown < FAULTY}
-        for incident in self.incidents:
-            if incident.kind != "flag" or incident.time > end:
-                continue
-            now, (since, factor) = max(incident.time - origin, 0.0), held.pop(incident.node, (0.0, HEALTHY))
-            if factor > HEALTHY and since < now:
-                yield FlagSpan(incident.node, since, now, factor)
-            if incident.slowdown > HEALTHY:
-                held[incident.node] = now, incident.slowdown
-        for node, (since, factor) in held.items():
-            if since < end - origin:
-                yield FlagSpan(node, since, end - origin, factor)
-
-
-class NodeLog:
-    """Incidents, passed on as they come."""
-
-    def __init__(self, incidents: Incidents) -> None:
-        self._incidents = incidents
-        self.seen: list[Incident] = []
-
-    def next(self) -> Incident | None:
-        """Return the next one, and note it."""
-        incident = self._incidents.next()
-        if incident is not None:
-            self.seen.append(incident)
-        return incident
-
-    def state(self) -> Any:
-        """Return what was seen, and the state of what stands behind."""
-        seen = [[incident.time, incident.kind, incident.node, incident.slowdown] for incident in self.seen]
-        return {"seen": seen, "behind": self._incidents.state()}
-
-    def restore(self, state: Any) -> None:
-        """Go on with those."""
-        self.seen = [Incident(*row) for row in state["seen"]]
-        self._incidents.restore(state["behind"])
 
 
 ENDED, FAILURE, PREEMPTION = 0, 1, 2  # Why an attempt was over
@@ -236,9 +170,48 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
         attempts=attempts,
         present=Spans.of(present, origin),
         waits=Spans.of([wait for wait in waits if wait[2] > wait[1]], origin),
-        away=Spans.of(log.away(attempts, origin, end), origin),
-        slow=() if cluster is None else tuple(sorted(log.slow(cluster, origin, end))),
+        away=Spans.of(_away(engine.seen, attempts, origin, end), origin),
+        slow=() if cluster is None else tuple(sorted(_slow(engine.seen, cluster, origin, end))),
     )
+
+
+def _away(
+    incidents: Iterable[Incident], attempts: Attempts, origin: float, end: float
+) -> list[tuple[int, float, float]]:
+    """Return when no job might use a node: the node, from and until when, on the trace's clock.
+
+    A node that is drained is away as soon as all jobs that hold a part of it have left it.
+    """
+    rows: list[tuple[int, float, float]] = []
+    since: dict[int, float] = {}
+    for incident in incidents:
+        if incident.time > end:
+            continue
+        if incident.kind == "down":
+            since[incident.node] = min(since.get(incident.node, inf), max(incident.time, origin))
+        elif incident.kind == "drain":
+            left = attempts.left(incident.node, max(incident.time - origin, 0.0))
+            since.setdefault(incident.node, origin + left)
+        elif incident.kind == "up" and incident.node in since:
+            rows.append((incident.node, since.pop(incident.node), incident.time))
+    rows += [(node, begin, end) for node, begin in since.items()]
+    return [row for row in rows if row[1] < row[2]]
+
+
+def _slow(incidents: Iterable[Incident], cluster: Cluster, origin: float, end: float) -> Iterator[FlagSpan]:
+    """Yield when nodes were flagged as slow: by the cluster at the start, then as flags came and went."""
+    held = {node: (0.0, flag.slowdown) for node, flag in cluster.flags.items() if HEALTHY < flag.slowdown < FAULTY}
+    for incident in incidents:
+        if incident.kind != "flag" or incident.time > end:
+            continue
+        now, (since, factor) = max(incident.time - origin, 0.0), held.pop(incident.node, (0.0, HEALTHY))
+        if factor > HEALTHY and since < now:
+            yield FlagSpan(incident.node, since, now, factor)
+        if incident.slowdown > HEALTHY:
+            held[incident.node] = now, incident.slowdown
+    for node, (since, factor) in held.items():
+        if since < end - origin:
+            yield FlagSpan(node, since, end - origin, factor)
 
 
 def _attempts(jobs: Sequence[SimJob], log: AttemptLog, origin: float, end: float, *, placed: bool) -> Attempts:

@@ -318,7 +318,7 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     if failing is not None:
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
     recovery = failures if policy.round_seconds is None else SavedByRound(failures, settings.resume_delay)
-    log = AttemptLog(recovery, incidents_of(failures, spans, cluster, start=start))
+    log = AttemptLog(recovery)
     startups = start_ups(settings.startup, pool, seed=settings.seed)
     engine = Engine(
         trace.records,
@@ -327,7 +327,7 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         predictions=predict_all(trace.records, settings.predictor),
         recovery=log,
         pace=pace,
-        incidents=log.nodes,
+        incidents=incidents_of(failures, spans, cluster, start=start),
         kept=[log] if startups is None else [log, startups],
         start_up=None if startups is None else startups.started,
         weights=settings.weight_of,

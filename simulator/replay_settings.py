@@ -134,14 +134,13 @@ class ReplaySettings(QueueSettings):
         if faulty := [flag.node for flag in self.flags if flag.slowdown == FAULTY and (flag.since or flag.until)]:
             problem = f"{faulty[0]} is faulty for a time, and this run only counts GPUs"
             raise InvalidInput(problem, where="--flags", fix=fix)
-        if self.failures is not None:
-            raise InvalidInput("nodes fail, and this run only counts GPUs", where="--failures", fix=fix)
-        if self.power is not None:
-            raise InvalidInput("power is of nodes, and this run only counts GPUs", where="--power", fix=fix)
-        if self.data is not None:
-            raise InvalidInput("jobs read near caches, and this run only counts GPUs", where="--data", fix=fix)
-        if self.startup is not None:
-            raise InvalidInput("nodes keep images, and this run only counts GPUs", where="--startup", fix=fix)
+        of_nodes = {
+            "failures": "nodes fail", "power": "power is of nodes", "data": "jobs read near caches",
+            "startup": "nodes keep images",
+        }  # fmt: skip
+        for name, words in of_nodes.items():
+            if getattr(self, name) is not None:
+                raise InvalidInput(f"{words}, and this run only counts GPUs", where=f"--{name}", fix=fix)
         if self.cost not in (None, NO_COST):
             asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
             raise InvalidInput(asked, where="--cost-model", fix=f"{fix}, or --cost-model none")

@@ -20,7 +20,7 @@ import numpy as np
 
 from ground.records import Count, JsonRecord, NotNegative
 from scheduler.job import DataSet, near_shared_data, union_size
-from simulator.data_plan import NODE, DataPlan
+from simulator.data_plan import IN_CACHE, NODE, DataPlan
 from simulator.history import RunHistory
 from simulator.sim_job import SimJob
 from topology.cluster import Cluster, FloatArray, IntArray
@@ -133,7 +133,7 @@ class DataCaches:
             encoded=stored.encoded_bytes,
             prepared=stored.prepared_bytes,
         )
-        return float(seconds_a_sample(counts, stored.samples_per_second))
+        return float(seconds_a_sample(counts, [getattr(stored, form) for form in (*IN_CACHE, "miss")]))
 
 
 class SharedLoads(JsonRecord):
@@ -177,20 +177,16 @@ def shared_loads(past: RunHistory, plan: DataPlan) -> tuple[SharedLoads, ...]:
     loads = []
     for name, near in sorted(readers.items()):
         samples = plan.data_sets[name].samples
-        alone = [
-            fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in there)
-            for there in near.values()
-        ]
-        together = [_loads_together(there) for there in near.values()]
-        loads.append(
-            SharedLoads(
-                name,
-                len(jobs[name]),
-                fsum(samples * times for times in alone),
-                fsum(samples * times for times in together),
-            )
+        alone, together = (
+            fsum(samples * times(there) for there in near.values()) for times in (_loads_alone, _loads_together)
         )
+        loads.append(SharedLoads(name, len(jobs[name]), alone, together))
     return tuple(loads)
+
+
+def _loads_alone(readers: list[Reader]) -> float:
+    """Return how often the whole data set is loaded by jobs near one cache, each for itself."""
+    return fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in readers)
 
 
 def _loads_together(readers: list[Reader]) -> float:

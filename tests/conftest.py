@@ -25,9 +25,6 @@ CONTROL_PLANE = "plane"
 modules unless they are there.
 """
 
-LEFT_OPEN = "ignore:unclosed <ssl.SSLSocket:ResourceWarning"
-"""Programs are killed in the middle of connections: whichever test runs as the garbage is collected would fail."""
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Go through the files of a folder together, in whatever order they are named.
@@ -44,7 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(name.endswith(CONTROL_PLANE) for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.control_plane)
-            item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -20,6 +20,7 @@ import json
 import os
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -401,9 +402,7 @@ class Breaker:
         if len(own) > max(LEAST, int(CLUSTER_SHARE * len(self.cluster))):
             raise _too_many(own, str(len(self.cluster)), where)
         for level in self.cluster.levels:
-            sizes = [0] * len(level)
-            for domain in level.domain_of.tolist():
-                sizes[domain] += 1
+            sizes = Counter(level.domain_of.tolist())
             lost: dict[int, list[str]] = {}
             for node in own:
                 lost.setdefault(int(level.domain_of[self.cluster.index_of[node]]), []).append(node)

@@ -31,11 +31,21 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, did_you_mean, some
 from ground.files import Source
-from ground.formats import FileFormat, Format, FormatGroup, recognise
+from ground.formats import FileFormat, Format, FormatGroup, Marked, recognise
 from ground.quantities import HOUR, MINUTE, plural
 from topology.cluster import MAX_GPUS, Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
-from topology.slurm_nodes import SlurmNumber, fields_of, gpus_counted, records_of, slurm_time
+from topology.slurm_nodes import (
+    SlurmNumber,
+    SlurmState,
+    SlurmWords,
+    fields_of,
+    gpus_counted,
+    record_of,
+    records_of,
+    said,
+    slurm_time,
+)
 from topology.slurm_snapshot import slurm_seconds, time_limit
 
 EndsBy = Literal["", "said", "time limit"]
@@ -326,8 +336,8 @@ class OwnLiveJobs(_Strict):
     waiting: list[OwnWaitingJob] = []
 
 
-class OwnJobs:
-    """Reads a file of one's own."""
+class OwnJobs(Marked):
+    """Reads a file of one's own: a mapping with one of the two lists of jobs, none of which is Slurm's."""
 
     format = FileFormat(
         name="jobs",
@@ -338,11 +348,7 @@ class OwnJobs:
         left_out="",
         marks=("jobs", "name", "nodes"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether a mapping has one of the two lists of jobs, none of which is Slurm's."""
-        lists = re.search(rb'^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', head, re.MULTILINE)
-        return float(lists is not None and b'"job_id"' not in head)
+    mark = re.compile(r'\A(?!(?s:.*)"job_id")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the file."""
@@ -412,42 +418,60 @@ def _seconds(time: datetime | None) -> float | None:
 
 # Slurm
 
+_OF_SQUEUE = {
+    "JOBID": "JobId", "NAME": "JobName", "USER": "UserId", "ACCOUNT": "Account", "ST": "JobState", "STATE": "JobState",
+    "NODES": "NumNodes", "REASON": "Reason", "TIME_LIMIT": "TimeLimit", "TIMELIMIT": "TimeLimit",
+}  # fmt: skip
+_OF_SACCT = {"JobID": "JobId", "User": "UserId", "Start": "StartTime", "Timelimit": "TimeLimit", "State": "JobState"}
+"""Columns of the other programs -> what scontrol calls them."""
 
-def _slurm_jobs(
-    *, state: str, number: str, name: str, nodes: str, source: str, gpus: int | None, owner: str, group: str,
-    priority: float | None, started: float | None, limit: float | None, count: str | float | None, reason: str,
-    submitted: float | None, comment: str, each: int | None = None,
-) -> Iterator[LiveJob]:  # fmt: skip
+
+def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = None) -> Iterator[LiveJob]:
     """Yield a job that holds nodes by its state, or waits for some; of an array each task that waits.
 
     It is called by its number and its name.
 
-    :param gpus: in all; None = not said.
-    :param each: on each node, where they are not said in all.
-    :param limit: seconds that it may run; None or infinite = not said, or for ever.
-    :param count: of its nodes, as Slurm writes it: "4", or "4-8" where it may have more.
+    :param job: what is said of it, in the words of scontrol, whichever program said it.
+    :param started: when it began, where none of the words says it.
     """
+    words = {key: _word(value) for key, value in job.items()}
+    number, name = job["JobId"], words.get("JobName", "")
+    task = words.get("ArrayTaskString") or words.get("ArrayTaskId", "")
+    if task and words.get("ArrayJobId", "0") != "0":
+        number = f"{words['ArrayJobId']}_{task}"
+    elif words.get("HetJobId", "0") != "0":
+        number = f"{words['HetJobId']}+{words.get('HetJobOffset', '0')}"
+    states = job.get("JobState", "").split("+")
+    state = next((state for state in states if state == "PENDING" or state in _HOLDS), "")
+    resources = (words.get(key, "") for key in ("JOB_GRES", "AllocTRES", "TRES", "ReqTRES"))
+    gpus, each = _gpus_in(*resources, where=source), _gpus_in(words.get("TresPerNode", ""), where=source)
+    owner, group = re.sub(r"\(\d+\)$", "", words.get("UserId", "")), words.get("Account", "")
+    priority = float(words["Priority"]) if words.get("Priority", "").isdecimal() else None
+    limit = time_limit(words.get("TimeLimit", ""))
     seconds = limit if limit is not None and limit < inf else None
     if state == "PENDING":
-        match = re.match(r"\d+", f"{count or ''}")
+        # "4", or "4-8" where it may have more
+        match = re.match(r"\d+", words.get("NumNodes", ""))
         wanted = int(match[0]) if match else 0
         if gpus is not None:
             each = gpus // wanted if wanted and gpus % wanted == 0 else None
-        hindered = "" if reason in _FOR_ROOM else reason
+        hindered = "" if job.get("Reason", "") in _FOR_ROOM else job["Reason"]
         for task in _tasks(number):
             yield LiveJob(
                 f"{task} {name}".strip(), (), source, False, each, owner, group, priority, wanted=max(1, wanted),
-                submitted=submitted, seconds=seconds, hindered=hindered if wanted else "how many nodes is not said",
+                submitted=slurm_time(words.get("SubmitTime", "")), seconds=seconds,
+                hindered=hindered if wanted else "how many nodes is not said",
             )  # fmt: skip
-    elif state in _HOLDS and _word(nodes):
+    elif state and (nodes := words.get("NodeList", "")):
         hosts = tuple(expand_hostlist(nodes, where=source))
         if gpus is not None:
             each = gpus // len(hosts) if gpus % len(hosts) == 0 else None
-        ends = started + seconds if started is not None and seconds is not None else None
+        began = slurm_time(words.get("StartTime", "")) if started is None else started
+        ends = began + seconds if began is not None and seconds is not None else None
         yield LiveJob(
             f"{number} {name}".strip(), hosts, source, False, each, owner, group, priority,
-            asks=asked_in_comment(comment),
-            started=started, ends=ends, ends_by="" if ends is None else "time limit",
+            asks=asked_in_comment(job.get("Comment", "")),
+            started=began, ends=ends, ends_by="" if ends is None else "time limit",
         )  # fmt: skip
 
 
@@ -471,7 +495,7 @@ def _gpus_in(*texts: str, where: str) -> int | None:
     return None
 
 
-class ScontrolJobs:
+class ScontrolJobs(Marked):
     """Reads ``scontrol show jobs``."""
 
     format = FileFormat(
@@ -483,40 +507,13 @@ class ScontrolJobs:
         left_out="jobs that have ended; who may be preempted, which Slurm decides by QOS and partition",
         marks=("jobid", "jobname", "jobstate"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it begins with the record of a job, or says that there is none."""
-        return float(re.match(rb"\s*(?:JobId=\d|No jobs in the system)", head) is not None)
+    mark = re.compile(r"\A\s*(?:JobId=\d|No jobs in the system)")
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the records."""
         for _, record, place in records_of(source, _JOB):
-            fields, comment = fields_of(record), re.search(r"\sComment=(.*)", record)
-            number = fields["JobId"]
-            if "ArrayJobId" in fields:
-                number = f"{fields['ArrayJobId']}_{fields.get('ArrayTaskId', '')}"
-            elif "HetJobId" in fields:
-                number = f"{fields['HetJobId']}+{fields.get('HetJobOffset', '')}"
-            priority = fields.get("Priority", "")
-            resources = (fields.get(key, "") for key in ("AllocTRES", "TRES", "JOB_GRES", "ReqTRES"))
-            yield from _slurm_jobs(
-                state=fields.get("JobState", ""),
-                number=number,
-                name=_word(fields.get("JobName", "")),
-                nodes=fields.get("NodeList", ""),
-                source=place,
-                gpus=_gpus_in(*resources, where=place),
-                each=_gpus_in(fields.get("TresPerNode", ""), where=place),
-                owner=re.sub(r"\(\d+\)$", "", fields.get("UserId", "")),
-                group=_word(fields.get("Account", "")),
-                priority=float(priority) if priority.isdecimal() else None,
-                started=slurm_time(fields.get("StartTime", "")),
-                limit=time_limit(fields.get("TimeLimit", "")),
-                count=fields.get("NumNodes"),
-                reason=fields.get("Reason", ""),
-                submitted=slurm_time(fields.get("SubmitTime", "")),
-                comment=comment[1] if comment else "",
-            )
+            job, comment = fields_of(record), re.search(r"\sComment=(.*)", record)
+            yield from _slurm_jobs(job | {"Comment": comment[1] if comment else ""}, source=place)
 
 
 class SqueueTable:
@@ -557,16 +554,12 @@ class SqueueTable:
             head = words[:at]
             tail = words[len(words) - behind :] if behind else []
             row = dict(zip(header, [*head, " ".join(words[at : len(words) - behind]), *tail], strict=True))
-            state = row.get("ST", row.get("STATE", ""))
+            job = {_OF_SQUEUE.get(name, name): cell for name, cell in row.items()}
+            job["NodeList"] = next(row[name] for name in header if name.startswith("NODELIST"))
+            job["Reason"] = job.get("Reason", job["NodeList"]).strip("()")
+            job["JobState"] = _SHORT.get(state := job.get("JobState", ""), state)
             elapsed = slurm_seconds(row.get("TIME", ""))
-            limit = next((row[name] for name in ("TIME_LIMIT", "TIMELIMIT") if name in row), "")
-            listed = next(row[name] for name in header if name.startswith("NODELIST"))
-            yield from _slurm_jobs(
-                state=_SHORT.get(state, state), number=row["JOBID"], name=row.get("NAME", ""), nodes=listed,
-                source=place, gpus=None, owner=row.get("USER", ""), group=row.get("ACCOUNT", ""), priority=None,
-                started=None if elapsed is None else now.timestamp() - elapsed, limit=time_limit(limit),
-                count=row.get("NODES"), reason=row.get("REASON", listed).strip("()"), submitted=None, comment="",
-            )  # fmt: skip
+            yield from _slurm_jobs(job, source=place, started=None if elapsed is None else now.timestamp() - elapsed)
 
 
 class SacctTable:
@@ -598,52 +591,43 @@ class SacctTable:
             if len(words) < len(columns):
                 short = f"has {plural(len(words), 'column')}, and the header {len(columns)}"
                 raise InvalidInput(short, where=source.at(number), fix="give what sacct --parsable2 prints, as it is")
-            row = dict(zip(columns, words, strict=False))
-            if row["State"] not in _HOLDS or "." in row["JobID"]:
-                continue
-            priority, place = row.get("Priority", ""), source.at(number)
-            yield from _slurm_jobs(
-                state=row["State"], number=row["JobID"], name=row.get("JobName", ""), nodes=row["NodeList"],
-                source=place, gpus=_gpus_in(row.get("AllocTRES", ""), where=place), owner=row.get("User", ""),
-                group=row.get("Account", ""),
-                priority=float(priority) if priority.isdecimal() else None, started=slurm_time(row.get("Start", "")),
-                limit=time_limit(row.get("Timelimit", "")), count=None, reason="", submitted=None,
-                comment=row.get("Comment", ""),
-            )  # fmt: skip
+            job = {_OF_SACCT.get(name, name): word for name, word in zip(columns, words, strict=False)}
+            if job["JobState"] in _HOLDS and "." not in job["JobId"]:
+                yield from _slurm_jobs(job, source=source.at(number))
 
 
 class _JsonJob(BaseModel):
     """A job of ``squeue --json`` or ``scontrol show jobs --json``, 22.05 to 26.05."""
 
-    job_id: int
-    name: str = ""
-    user_name: str = ""
-    account: str = ""
-    priority: SlurmNumber = None
-    nodes: str | None = ""
-    job_state: list[str] | str
-    start_time: SlurmNumber = None
-    time_limit: SlurmNumber = None
-    submit_time: SlurmNumber = None
-    node_count: SlurmNumber = None
-    state_reason: str = ""
-    comment: str = ""
-    tres_req_str: str = ""
-    tres_per_node: str = ""
-    array_job_id: SlurmNumber = None
-    array_task_id: SlurmNumber = None
-    array_task_string: str = ""
-    het_job_id: SlurmNumber = None
-    het_job_offset: SlurmNumber = None
-    tres_alloc_str: str = ""
-    gres_detail: list[str] = []
+    job_id: int = said("JobId", "job_id", default=...)
+    name: str = said("JobName", "name", default="")
+    user_name: str = said("UserId", "user_name", default="")
+    account: str = said("Account", "account", default="")
+    priority: SlurmNumber = said("Priority", "priority")
+    nodes: str | None = said("NodeList", "nodes", default="")
+    job_state: SlurmState = said("JobState", "job_state", default=...)
+    start_time: SlurmNumber = said("StartTime", "start_time")
+    time_limit: SlurmNumber = said("TimeLimit", "time_limit")  # minutes
+    submit_time: SlurmNumber = said("SubmitTime", "submit_time")
+    node_count: SlurmNumber = said("NumNodes", "node_count")
+    state_reason: str = said("Reason", "state_reason", default="")
+    comment: str = said("Comment", "comment", default="")
+    tres_req_str: str = said("ReqTRES", "tres_req_str", default="")
+    tres_per_node: str = said("TresPerNode", "tres_per_node", default="")
+    array_job_id: SlurmNumber = said("ArrayJobId", "array_job_id")
+    array_task_id: SlurmNumber = said("ArrayTaskId", "array_task_id")
+    array_task_string: str = said("ArrayTaskString", "array_task_string", default="")
+    het_job_id: SlurmNumber = said("HetJobId", "het_job_id")
+    het_job_offset: SlurmNumber = said("HetJobOffset", "het_job_offset")
+    tres_alloc_str: str = said("AllocTRES", "tres_alloc_str", default="")
+    gres_detail: SlurmWords = said("JOB_GRES", "gres_detail", default="")
 
 
 class _JsonJobs(BaseModel):
     jobs: list[_JsonJob]
 
 
-class SlurmJobsJson:
+class SlurmJobsJson(Marked):
     """Reads ``squeue --json`` and ``scontrol show jobs --json``."""
 
     format = FileFormat(
@@ -654,37 +638,13 @@ class SlurmJobsJson:
         left_out="jobs that have ended; who may be preempted",
         marks=("jobs", "job_id", "job_state"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether there is a list of jobs with numbers."""
-        return float(
-            head.lstrip()[:1] == b"{" and b'"jobs"' in head and (b'"job_id"' in head or b'"job_state"' in head)
-        )
+    mark = re.compile(r'(?s)\A\s*\{(?=.*"jobs")(?=.*"job_(?:id|state)")')
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the list."""
         document: Document = load_document(source)
         for i, job in enumerate(document.parse(_JsonJobs).jobs):
-            states = {job.job_state} if isinstance(job.job_state, str) else {*job.job_state}
-            number = f"{job.job_id}"
-            if job.array_job_id and job.array_task_string:
-                number = f"{job.array_job_id:.0f}_{job.array_task_string}"
-            elif job.array_job_id and job.array_task_id is not None:
-                number = f"{job.array_job_id:.0f}_{job.array_task_id:.0f}"
-            elif job.het_job_id:
-                number = f"{job.het_job_id:.0f}+{job.het_job_offset or 0:.0f}"
-            place = document.where("jobs", i)
-            details = [_gpus_in(detail, where=place) for detail in job.gres_detail]
-            total = sum(gpus or 0 for gpus in details) if details else None
-            if not details:
-                total = _gpus_in(job.tres_alloc_str, job.tres_req_str, where=place)
-            yield from _slurm_jobs(
-                state=next(iter(states & {*_HOLDS, "PENDING"}), ""), number=number, name=job.name,
-                nodes=job.nodes or "", source=place, gpus=total, each=_gpus_in(job.tres_per_node, where=place),
-                owner=job.user_name, group=job.account, priority=job.priority, started=job.start_time,
-                limit=None if job.time_limit is None else job.time_limit * MINUTE,
-                count=job.node_count, reason=job.state_reason, submitted=job.submit_time, comment=job.comment,
-            )  # fmt: skip
+            yield from _slurm_jobs(record_of(job), source=document.where("jobs", i))
 
 
 def _word(text: str) -> str:

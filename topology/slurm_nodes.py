@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from enum import IntEnum
 from itertools import zip_longest
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, Field
 
 from ground.documents import Document
 from ground.errors import InvalidInput
@@ -529,59 +529,53 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _joined(mark: str) -> AfterValidator:
+    """Return what makes one text of words that the JSON has in a list, as it stands in a record."""
+    return AfterValidator(lambda words: words if isinstance(words, str) else mark.join(words))
+
+
 SlurmNumber = Annotated[float | None, BeforeValidator(_number)]
+SlurmWords = Annotated[list[str] | str, _joined(",")]
+SlurmState = Annotated[list[str] | str, _joined("+")]
 
 
-def _features(text: str | list[str] | None) -> tuple[str, ...] | None:
-    words = text.split(",") if isinstance(text, str) else text
-    return None if words is None else tuple(word for word in words if word not in ("", "(null)"))
+def said(word: str, *path: str, default: Any = None) -> Any:
+    """Return a field of Slurm's JSON under some keys, with the word that records of scontrol have for it."""
+    return Field(default, validation_alias=AliasPath(*path), serialization_alias=word)
+
+
+def record_of(answer: BaseModel) -> dict[str, str]:
+    """Return the fields of an object of Slurm's JSON as a record of scontrol has them, without what it does not say."""
+    values = answer.model_dump(by_alias=True, exclude_none=True)
+    return {word: value if isinstance(value, str) else f"{value:.0f}" for word, value in values.items()}
 
 
 class _Node(BaseModel):
     """A node of ``scontrol show nodes --json``, and of ``sinfo --json`` until 22.05."""
 
-    name: str
-    state: list[str] | str
-    state_flags: list[str] | None = None
-    gres: str | None = None
-    tres: str | None = None
-    partitions: list[str] | None = None
-    features: list[str] | str | None = None
-    active_features: list[str] | str | None = None
-    reason: str = ""
-    reason_set_by_user: str | None = None
-    reason_changed_at: SlurmNumber = None
-    topology: str = ""
-
-    def words(self) -> tuple[str, ...]:
-        return (*((self.state,) if isinstance(self.state, str) else self.state), *(self.state_flags or ()))
-
-
-class _NodeState(BaseModel):
-    state: list[str]
-
-
-class _NodeNames(BaseModel):
-    nodes: list[str]
-
-
-class _Total(BaseModel):
-    total: str | None = None
-
-
-class _Named(BaseModel):
-    name: str = ""
-    flags: list[str] = []
+    name: str = said("NodeName", "name", default=...)
+    state: SlurmState = said("State", "state", default=...)
+    state_flags: SlurmState | None = said("StateFlags", "state_flags")
+    gres: str | None = said("Gres", "gres")
+    tres: str | None = said("CfgTRES", "tres")
+    partitions: SlurmWords | None = said("Partitions", "partitions")
+    features: SlurmWords | None = said("AvailableFeatures", "features")
+    active_features: SlurmWords | None = said("ActiveFeatures", "active_features")
+    reason: str = said("Reason", "reason", default="")
+    reason_set_by_user: str | None = said("ReasonUser", "reason_set_by_user")
+    reason_changed_at: SlurmNumber = said("ReasonTime", "reason_changed_at")
+    topology: str = said("Topology", "topology", default="")
 
 
 class _Row(BaseModel):
     """A row of ``sinfo --json``: nodes alike."""
 
-    node: _NodeState
-    nodes: _NodeNames
-    gres: _Total = _Total()
-    features: _Total = _Total()
-    partition: _Named | None = None
+    state: SlurmState = said("State", "node", "state", default=...)
+    nodes: SlurmWords = said("NodeName", "nodes", "nodes", default=...)
+    gres: str | None = said("Gres", "gres", "total")
+    features: str | None = said("ActiveFeatures", "features", "total")
+    partition: str | None = said("Partitions", "partition", "name")
+    partition_flags: SlurmWords = said("PartitionFlags", "partition", "flags", default="")
 
 
 class _Error(BaseModel):
@@ -608,67 +602,61 @@ def nodes_of_json(document: Document) -> Iterator[SlurmNode]:
         raise InvalidInput("is JSON without a list of nodes", where=document.source.name, fix=fix)
     # the line of each of many nodes would take longer to find than the nodes themselves
     place = document.source.name
-    for i, node in enumerate(answer.nodes or []):
-        try:
-            gpus = _gpus_said(node.gres, node.tres, where=place)
-        except InvalidInput as error:
-            error.where = document.where("nodes", i)
-            raise
-        partitions = None if node.partitions is None else tuple(node.partitions)
-        features = _features(node.features if node.active_features is None else node.active_features)
-        gpu_type = gpu_type_of(node.gres, node.tres)
-        reason = SlurmReason(node.reason, node.reason_set_by_user or "", node.reason_changed_at or None)
-        reason = reason if node.reason else SlurmReason()
-        yield SlurmNode(node.name, node.words(), gpus, gpu_type, place, partitions, "", features, reason, node.topology)
-    for i, row in enumerate(answer.sinfo or []):
-        try:
-            gpus = None if row.gres.total is None else gpus_of(row.gres.total, where=place)
-        except InvalidInput as error:
-            error.where = document.where("sinfo", i)
-            raise
-        named, features = row.partition, _features(row.features.total)
-        partitions = None if named is None else (named.name,)
-        default = named.name if named is not None and "DEFAULT" in named.flags else ""
-        gpu_type, state = gpu_type_of(row.gres.total), tuple(row.node.state)
-        for hostlist in row.nodes.nodes:
-            for name in expand_hostlist(hostlist, where=place):
-                yield SlurmNode(name, state, gpus, gpu_type, place, partitions, default, features)
+    for key, listed in (("nodes", answer.nodes), ("sinfo", answer.sinfo)):
+        for i, row in enumerate(listed or ()):
+            record = record_of(row)
+            reason = SlurmReason()
+            if record.get("Reason"):
+                since = slurm_time(record.get("ReasonTime", "")) or None
+                reason = SlurmReason(record["Reason"], record.get("ReasonUser", ""), since)
+            record["State"] += "".join(f"+{flags}" for flags in [record.get("StateFlags")] if flags)
+            default = record["Partitions"] if "DEFAULT" in record.get("PartitionFlags", "").split(",") else ""
+            try:
+                node = _node_of(record, place, reason, default)
+            except InvalidInput as error:
+                error.where = document.where(key, i)
+                raise
+            if key == "nodes":
+                yield node
+            elif node.name:
+                yield from (replace(node, name=name) for name in expand_hostlist(node.name, where=place))
 
 
 def _from_records(source: Source) -> Iterator[SlurmNode]:
     for _, text, place in records_of(source, _RECORD):
         # why a node is out of work is free text, in which anything may stand
         reason = _REASON.search(text)
-        record = text if reason is None else text[: reason.start()] + text[reason.end() :]
-        fields = fields_of(record)
-        name, state = fields.get("NodeName"), fields.get("State")
-        if not name or not state:
-            stateless = f"the node {name or ''!r} has no state"
+        rest = text if reason is None else text[: reason.start()] + text[reason.end() :]
+        record = fields_of(rest)
+        if not record.get("NodeName") or not record.get("State"):
+            stateless = f"the node {record.get('NodeName', '')!r} has no state"
             raise InvalidInput(stateless, where=place, fix="give all that `scontrol show nodes` prints")
-        resources = fields.get("Gres"), fields.get("CfgTRES")
-        gpus = _gpus_said(*resources, where=place)
-        partitions = fields.get("Partitions")
-        features = fields.get("ActiveFeatures") or fields.get("AvailableFeatures")
-        times = [fields.get(key) or "" for key in ("BootTime", "SlurmdStartTime", "LastBusyTime")]
-        why = SlurmReason()
-        if reason is not None:
-            why = SlurmReason(reason["why"], reason["who"], slurm_time(reason["time"]))
-            times.append(reason["time"])
-        yield SlurmNode(
-            name,
-            (state,),
-            gpus,
-            gpu_type_of(*resources),
-            place,
-            None if partitions is None else tuple(partitions.split(",")),
-            "",
-            _features(features),
-            why,
-            fields.get("Topology") or "",
-            int(weight) if (weight := fields.get("Weight", "")).isdecimal() else None,
-            comment[1].strip() if (comment := _NODE_COMMENT.search(record)) else "",
-            max((time for text in times if (time := slurm_time(text)) is not None), default=None),
-        )
+        comment = _NODE_COMMENT.search(rest)
+        record["Comment"] = comment[1].strip() if comment else ""
+        why = SlurmReason(reason["why"], reason["who"], slurm_time(reason["time"])) if reason else SlurmReason()
+        yield _node_of(record, place, why)
+
+
+def _node_of(record: Mapping[str, str], place: str, reason: SlurmReason, default_partition: str = "") -> SlurmNode:
+    """Return the node of a record of scontrol; raise as :func:`gpus_of`."""
+    resources, partitions = (record.get("Gres"), record.get("CfgTRES")), record.get("Partitions")
+    features = record.get("ActiveFeatures", record.get("AvailableFeatures"))
+    times = [slurm_time(record.get(key, "")) for key in ("BootTime", "SlurmdStartTime", "LastBusyTime")]
+    return SlurmNode(
+        record["NodeName"],
+        (record["State"],),
+        _gpus_said(*resources, where=place),
+        gpu_type_of(*resources),
+        place,
+        None if partitions is None else tuple(filter(None, partitions.split(","))),
+        default_partition,
+        None if features is None else tuple(word for word in features.split(",") if word not in ("", "(null)")),
+        reason,
+        record.get("Topology", ""),
+        int(weight) if (weight := record.get("Weight", "")).isdecimal() else None,
+        record.get("Comment", ""),
+        max((time for time in (*times, reason.since) if time is not None), default=None),
+    )
 
 
 _REASONS = re.compile(r"[ \t]*REASON[\s|]+USER[\s|]+TIMESTAMP\b.*\bNODELIST[ \t]*")

@@ -41,11 +41,15 @@ from topology.node_names import expand_hostlist
 from topology.slurm_nodes import (
     SlurmNode,
     SlurmNumber,
+    SlurmState,
+    SlurmWords,
     Use,
     fields_of,
     nodes_of_json,
     planned_alone,
+    record_of,
     records_of,
+    said,
     slurm_nodes,
     slurm_time,
     use_of,
@@ -189,6 +193,9 @@ def _instant(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).isoformat(timespec="seconds")
 
 
+_FEATURE = re.compile(r"[^\s&|,()\[\]*]+")
+
+
 class Constraint:
     """Features that the nodes of a job must have, as ``sbatch --constraint`` takes them: ``a&b``, ``a|b``, ``a&(b|c)``.
 
@@ -198,10 +205,9 @@ class Constraint:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = re.findall(r"[^\s&|,()\[\]*]+|[&|,()\[\]*]", text)
-        self.names = {token for token in self._tokens if token not in "&|,()[]*"}
-        if (odd := next((token for token in self._tokens if token in "[]*"), None)) is not None:
-            what = "counts" if odd == "*" else "brackets"
+        self.names = {*_FEATURE.findall(text)}
+        if (odd := re.search(r"[\[\]*]", text)) is not None:
+            what = "counts" if odd[0] == "*" else "brackets"
             raise self._invalid(
                 f"{what} are of sets of nodes", "give the feature that all nodes of the job are to have"
             )
@@ -209,35 +215,22 @@ class Constraint:
 
     def holds(self, features: Collection[str]) -> bool:
         """Return whether a node with these features fits."""
-        value, at = self._group(0, features)
-        if at < len(self._tokens):
-            raise self._invalid("a parenthesis is closed that was not opened", "write features such as a&(b|c)")
-        return value
+        worth = _FEATURE.sub(lambda feature: str(int(feature[0] in features)), self._text)
+        worth = "".join(worth.split()).replace(",", "&")
+        while "(" in worth or ")" in worth:
+            # what stands in the innermost parentheses is worth a feature
+            if (group := re.search(r"\(([^()]*)\)", worth)) is None:
+                raise self._invalid("a parenthesis stands without the other", "write features such as a&(b|c)")
+            worth = worth[: group.start()] + self._worth(group[1]) + worth[group.end() :]
+        return self._worth(worth) == "1"
 
-    def _group(self, at: int, features: Collection[str]) -> tuple[bool, int]:
-        """Return what the tokens from one on are worth, and where their group ends."""
-        value, operator = True, ""
-        while True:
-            token = self._tokens[at] if at < len(self._tokens) else ""
-            if token == "(":
-                term, at = self._group(at + 1, features)
-                if at >= len(self._tokens):
-                    raise self._invalid("a parenthesis is not closed", "write features such as a&(b|c)")
-            elif token and token not in "&|,)":
-                term = token in features
-            else:
-                raise self._invalid("a feature is missing", "write features such as a&b or a|b")
-            value = term if not operator else value or term if operator == "|" else value and term
-            at += 1
-            after = self._tokens[at] if at < len(self._tokens) else ")"
-            if after == ")":
-                return value, at
-            after = "&" if after == "," else after
-            if after not in ("&", "|"):
-                raise self._invalid("an operator is missing", "write features such as a&b or a|b")
-            if operator not in ("", after):
-                raise self._invalid("& and | stand side by side", "say by parentheses which comes first: a&(b|c)")
-            operator, at = after, at + 1
+    def _worth(self, terms: str) -> str:
+        """Return what terms without parentheses are worth, 1 or 0, as each of them is."""
+        if "&" in terms and "|" in terms:
+            raise self._invalid("& and | stand side by side", "say by parentheses which comes first: a&(b|c)")
+        if not re.fullmatch(r"[01](?:[&|][01])*", terms):
+            raise self._invalid("a feature or an operator is missing", "write features such as a&b or a|b")
+        return str(int("1" in terms if "|" in terms else "0" not in terms))
 
     def _invalid(self, problem: str, fix: str) -> InvalidInput:
         return InvalidInput(f"{problem}: {self._text[:60]!r}", where="--constraint", fix=fix)
@@ -575,24 +568,17 @@ def read_snapshot(source: Source, names: Container[str]) -> SlurmSnapshot | None
     """
     if source.text.lstrip().startswith("{"):
         return _from_json(load_document(source))
-    records: dict[str, list[tuple[str, str]]] = {}
+    records: dict[str, list[tuple[dict[str, str], str]]] = {}
     for match, record, place in records_of(source, _RECORD):
-        records.setdefault(match[1], []).append((record, place))
+        records.setdefault(match[1], []).append((fields_of(record), place))
     planned = None
     if "JobId" in records:
-        planned = []
-        for record, place in records["JobId"]:
-            job = fields_of(record)
-            start = slurm_time(job.get("StartTime", ""))
-            if job.get("JobState") == "PENDING" and job.get("Reason") not in INELIGIBLE and start is not None:
-                nodes_of_job = job.get("SchedNodeList", "")
-                nodes = _names(nodes_of_job, place) if nodes_of_job not in ("", "(null)") else None
-                planned.append(PlannedStart(start, tuple(job.get("Partition", "").split(",")), nodes))
-    elif _JOBS.search(source.text) and not _STARTS.search(source.text):
+        planned = _planned(records["JobId"])
+    elif _STARTS.search(source.text):
+        planned = _planned(_starts_of(source))
+    elif _JOBS.search(source.text):
         jobs = "is a list of jobs, as squeue prints, and says no states of nodes: one that is down runs no job"
         raise InvalidInput(jobs, where=source.name, fix='give what `sinfo -N -h -o "%N %t %G"` prints')
-    elif _STARTS.search(source.text):
-        planned = [*_starts_of(source)]
     dated = _CONFIG.search(source.text)
     partitions = [_partition_of(*record) for record in records["PartitionName"]] if "PartitionName" in records else None
     reservations = [_reservation_of(*record) for record in records.get("ReservationName", ())]
@@ -607,14 +593,12 @@ def read_snapshot(source: Source, names: Container[str]) -> SlurmSnapshot | None
         None if rows is None else tuple(rows),
         None if partitions is None else tuple(partitions),
         tuple(reservations) if has_reservations else None,
-        None if planned is None else tuple(planned),
+        planned,
         None if dated is None else slurm_time(dated[1]),
     )
 
 
-def _partition_of(record: str, place: str) -> SlurmPartition:
-    fields = fields_of(record)
-
+def _partition_of(fields: Mapping[str, str], place: str) -> SlurmPartition:
     def text(key: str) -> str:
         value = fields.get(key, "")
         return "" if value.upper() in ("(NULL)", "N/A", "NONE", "UNLIMITED") else value
@@ -628,7 +612,7 @@ def _partition_of(record: str, place: str) -> SlurmPartition:
         text("PartitionName"),
         None if text("Nodes") == "ALL" else _names(text("Nodes"), place),
         "Nodes" in fields,
-        text("Default") == "YES",
+        text("Default") == "YES" or "DEFAULT" in text("Flags").split(","),
         text("State") or "UP",
         int(most) if most else None,
         _limit(longest, place) if longest else inf,
@@ -649,8 +633,7 @@ def _names(hostlist: str, place: str) -> frozenset[str]:
     return frozenset(expand_hostlist(hostlist, where=place)) if hostlist not in ("", "(null)") else frozenset()
 
 
-def _reservation_of(record: str, place: str) -> SlurmReservation:
-    fields = fields_of(record)
+def _reservation_of(fields: Mapping[str, str], place: str) -> SlurmReservation:
     start, end = (slurm_time(fields.get(key, "")) for key in ("StartTime", "EndTime"))
     state, flags = fields.get("State"), fields.get("Flags", "")
     admits = {key: fields.get(key, "") for key in ("Users", "Groups", "Accounts")}
@@ -665,8 +648,19 @@ def _reservation_of(record: str, place: str) -> SlurmReservation:
     )
 
 
-def _starts_of(source: Source) -> Iterator[PlannedStart]:
-    """Yield the starts in a table of ``squeue --start``; columns are counted from that of the time."""
+def _planned(records: Iterable[tuple[Mapping[str, str], str]]) -> tuple[PlannedStart, ...]:
+    """Return when jobs start that wait for nodes, from their records and where these stand."""
+    planned = []
+    for job, place in records:
+        start, listed = slurm_time(job.get("StartTime", "")), job.get("SchedNodeList", "")
+        if "PENDING" in job.get("JobState", "") and job.get("Reason") not in INELIGIBLE and start is not None:
+            nodes = _names(listed, place) if listed not in ("", "(null)") else None
+            planned.append(PlannedStart(start, tuple(job.get("Partition", "").split(",")), nodes))
+    return tuple(planned)
+
+
+def _starts_of(source: Source) -> Iterator[tuple[dict[str, str], str]]:
+    """Yield the jobs of a table of ``squeue --start`` as records; columns are counted from that of the time."""
     header: list[str] = []
     for number, line in enumerate(source.text.splitlines(), 1):
         words = line.split()
@@ -676,85 +670,49 @@ def _starts_of(source: Source) -> Iterator[PlannedStart]:
         at = next((i for i, word in enumerate(words) if _TIME.fullmatch(word)), None)
         if not header or at is None or any(f"({reason}" in line for reason in INELIGIBLE):
             continue
-        names = partition = ""
+        job = {"JobState": "PENDING", "StartTime": words[at]}
         if "SCHEDNODES" in header:
             column = at + header.index("SCHEDNODES") - header.index("START_TIME")
-            names = words[column] if column < len(words) else ""
+            job["SchedNodeList"] = words[column] if column < len(words) else ""
         if "PARTITION" in header[: header.index("START_TIME")]:
-            partition = words[header.index("PARTITION")]
-        nodes = _names(names, source.at(number)) if names not in ("", "(null)") else None
-        yield PlannedStart(slurm_time(words[at]) or 0.0, tuple(partition.split(",")), nodes)
-
-
-class _Allowed(BaseModel):
-    allowed: str = ""
-    deny: str = ""
-
-
-class _Configured(BaseModel):
-    configured: str = ""
-
-
-class _Numbers(BaseModel):
-    nodes: SlurmNumber = None
-    time: SlurmNumber = None
-
-
-class _State(BaseModel):
-    state: list[str] = []
+            job["Partition"] = words[header.index("PARTITION")]
+        yield job, source.at(number)
 
 
 class _Partition(BaseModel):
     """A partition of ``scontrol show partitions --json``, and of a row of ``sinfo --json``."""
 
-    name: str
-    nodes: _Configured | None = None
-    flags: list[str] = []
-    partition: _State = _State()
-    maximums: _Numbers = _Numbers()
-    defaults: _Numbers = _Numbers()
-    accounts: _Allowed = _Allowed()
-    groups: _Allowed = _Allowed()
-    qos: _Allowed = _Allowed()
-    topology: str = ""
-
-    def record(self, place: str) -> SlurmPartition:
-        """Return it as a record; its times are in minutes."""
-        admits = {
-            "AllowAccounts": self.accounts.allowed, "AllowGroups": self.groups.allowed, "AllowQos": self.qos.allowed,
-            "DenyAccounts": self.accounts.deny, "DenyQos": self.qos.deny,
-        }  # fmt: skip
-        configured = "" if self.nodes is None else self.nodes.configured
-        return SlurmPartition(
-            self.name,
-            _names(configured, place) if configured != "ALL" else None,
-            self.nodes is not None,
-            "DEFAULT" in self.flags,
-            "+".join(self.partition.state) or "UP",
-            None if self.maximums.nodes is None else int(self.maximums.nodes),
-            inf if self.maximums.time is None else self.maximums.time * MINUTE,
-            None if self.defaults.time is None else self.defaults.time * MINUTE,
-            tuple((key, value) for key, value in admits.items() if value not in ("", "ALL")),
-            topology=self.topology,
-        )
+    name: str = said("PartitionName", "name", default=...)
+    nodes: str | None = said("Nodes", "nodes", "configured")
+    flags: SlurmWords = said("Flags", "flags", default="")
+    state: SlurmState = said("State", "partition", "state", default="")
+    max_nodes: SlurmNumber = said("MaxNodes", "maximums", "nodes")
+    max_minutes: SlurmNumber = said("MaxTime", "maximums", "time")
+    default_minutes: SlurmNumber = said("DefaultTime", "defaults", "time")
+    accounts: str = said("AllowAccounts", "accounts", "allowed", default="")
+    groups: str = said("AllowGroups", "groups", "allowed", default="")
+    qos: str = said("AllowQos", "qos", "allowed", default="")
+    denied_accounts: str = said("DenyAccounts", "accounts", "deny", default="")
+    denied_qos: str = said("DenyQos", "qos", "deny", default="")
+    topology: str = said("Topology", "topology", default="")
 
 
 class _Reservation(BaseModel):
-    name: str
-    node_list: str = ""
-    start_time: SlurmNumber = None
-    end_time: SlurmNumber = None
-    users: str = ""
-    groups: str = ""
-    accounts: str = ""
+    name: str = said("ReservationName", "name", default=...)
+    node_list: str = said("Nodes", "node_list", default="")
+    start_time: SlurmNumber = said("StartTime", "start_time")
+    end_time: SlurmNumber = said("EndTime", "end_time")
+    users: str = said("Users", "users", default="")
+    groups: str = said("Groups", "groups", default="")
+    accounts: str = said("Accounts", "accounts", default="")
 
 
 class _Job(BaseModel):
-    job_state: list[str] | str
-    start_time: SlurmNumber = None
-    partition: str = ""
-    scheduled_nodes: str = ""
-    state_reason: str = ""
+    job_state: SlurmState = said("JobState", "job_state", default=...)
+    start_time: SlurmNumber = said("StartTime", "start_time")
+    partition: str = said("Partition", "partition", default="")
+    scheduled_nodes: str = said("SchedNodeList", "scheduled_nodes", default="")
+    state_reason: str = said("Reason", "state_reason", default="")
 
 
 class _Row(BaseModel):
@@ -775,35 +733,20 @@ def _from_json(document: Document) -> SlurmSnapshot:
     answer = document.parse(_Answer)
     place, at = document.source.name, answer.last_update
     rows = [row.partition for row in answer.sinfo or () if row.partition is not None]
-    partitions = {partition.name: partition.record(place) for partition in (*(answer.partitions or ()), *rows)}
+    listed = (_partition_of(record_of(row), place) for row in (*(answer.partitions or ()), *rows))
+    partitions = {partition.name: partition for partition in listed}
     reservations = []
     for reserved in answer.reservations or ():
-        start = reserved.start_time
-        admits = {"Users": reserved.users, "Groups": reserved.groups, "Accounts": reserved.accounts}
-        reservations.append(
-            SlurmReservation(
-                reserved.name,
-                _names(reserved.node_list, place),
-                -inf if start is None else start,
-                inf if reserved.end_time is None else reserved.end_time,
-                None if at is None or start is None else start <= at,
-                tuple((key, value) for key, value in admits.items() if value),
-            )
-        )
-    planned = [
-        PlannedStart(
-            job.start_time,
-            tuple(job.partition.split(",")),
-            _names(job.scheduled_nodes, place) if job.scheduled_nodes else None,
-        )
-        for job in answer.jobs or ()
-        if "PENDING" in job.job_state and job.start_time and job.state_reason not in INELIGIBLE
-    ]
+        record, start = record_of(reserved), reserved.start_time
+        if at is not None and start is not None:
+            record["State"] = "ACTIVE" if start <= at else "INACTIVE"
+        reservations.append(_reservation_of(record, place))
+    jobs = None if answer.jobs is None else [(record_of(job), place) for job in answer.jobs if job.start_time]
     no_nodes = keys & {"partitions", "reservations", "jobs"} and not keys & {"nodes", "sinfo"}
     return SlurmSnapshot(
         None if no_nodes else tuple(nodes_of_json(document)),
         tuple(partitions.values()) if partitions or answer.partitions is not None else None,
         None if answer.reservations is None else tuple(reservations),
-        None if answer.jobs is None else tuple(planned),
+        None if jobs is None else _planned(jobs),
         at,
     )

@@ -16,12 +16,6 @@ from ground.records import JsonRecord
 
 MAX_KEY = 65_536  # Bytes of the largest key
 SHOWN = 20  # Names that stayed
-EXAMPLES = """\b
-Examples:
-  arnold anonymise sacct.log --output jobs.log
-  arnold anonymise sacct.json --output jobs.json --key-file key
-  arnold anonymise monday.json --output cluster.json --key-file key
-"""
 
 
 class AnonymiseDocument(JsonRecord, kw_only=True):
@@ -39,7 +33,7 @@ class AnonymiseDocument(JsonRecord, kw_only=True):
     """Users and groups after whom something that was kept is called: a partition, a QOS, a job id."""
 
 
-@click.command("anonymise", cls=JsonCommand, document="arnold.commands.anonymise:AnonymiseDocument", epilog=EXAMPLES)
+@click.command("anonymise", cls=JsonCommand, document="arnold.commands.anonymise:AnonymiseDocument")
 @click.argument("trace", type=FILE)
 @file_option("--output", written=True, required=True, help="File to write the trace to, in the same format.")
 @file_option(
@@ -52,6 +46,10 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
     in use, jobs, flags and the time, and of nodes that anything keeps out that they are. Else TRACE is what sacct
     prints (--parsable2 or --json), Philly's JSON, JSON lines, or a CSV with a header. Paths, command lines and
     comments, which repeat names, become pseudonyms as a whole. Without --key-file the key is thrown away.
+
+    $ arnold anonymise sacct.log --output jobs.log
+    $ arnold anonymise sacct.json --output jobs.json --key-file key
+    $ arnold anonymise monday.json --output cluster.json --key-file key
     """
     from secrets import token_bytes
 

@@ -175,18 +175,8 @@ def _spread_of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int
 
 MOST_COST = 50.0  # Percent of a step that spread over two domains costs: ten times the most that is published
 
-EXAMPLES = """\b
-Examples:
-  arnold calibrate steps.csv
-  arnold calibrate steps.csv --job job.yaml --output measured.json
-  arnold place --cluster cluster.csv --job job.yaml --records measured.json
-  arnold simulate --cluster cluster.csv --trace jobs.csv --records measured.json
-"""
 
-
-@click.command(
-    "calibrate", cls=JsonCommand, document="arnold.documents.calibrate_answer:CalibrateDocument", epilog=EXAMPLES
-)
+@click.command("calibrate", cls=JsonCommand, document="arnold.documents.calibrate_answer:CalibrateDocument")
 @click.argument("steps", type=FILE)
 @file_option("--job", "job_file", help="The job, YAML or JSON; - for standard input.")
 @click.option(
@@ -215,6 +205,11 @@ def command(
 
     STEPS is a CSV (docs: calibration.md): a row is a step, step_seconds,dp_spread,pp_spread, or a run, trace,placement.
     The file of --output gives `arnold place` its alpha, and replays what spread costs.
+
+    $ arnold calibrate steps.csv
+    $ arnold calibrate steps.csv --job job.yaml --output measured.json
+    $ arnold place --cluster cluster.csv --job job.yaml --records measured.json
+    $ arnold simulate --cluster cluster.csv --trace jobs.csv --records measured.json
     """
     from arnold.documents.calibrate_answer import calibrate_document, print_calibration
     from simulator.cost.gain_fit import fit_gains

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
     from scheduler.placement.types import Limits, PlacementAlgorithm
 
-EXAMPLES = """\b
-Examples:
-  arnold compare --cluster cluster.csv --job job.yaml
-  arnold compare --cluster cluster.csv --job job.yaml --algorithm exact,gpu-packing --json
-  arnold compare --cluster cluster.csv --job job.yaml --html compare.html
-  arnold compare --cluster cluster.csv --job job.yaml --dp 12..16
-  arnold compare --list
-"""
-
 
 def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
@@ -47,7 +38,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     context.exit()
 
 
-@click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
+@click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput")
 @placement_inputs
 @click.option(
     "--algorithm", metavar="NAME[,..]", shell_complete=complete_algorithm, help=f"{ALGORITHM_HELP}  [default: all]"
@@ -65,6 +56,12 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, dp: str |
     """Run every algorithm on one job and one cluster, best first; or, with --dp, one on the job at several sizes.
 
     The time limit holds for each. Exits 3 if the job does not fit, 4 if no placement was found.
+
+    $ arnold compare --cluster cluster.csv --job job.yaml
+    $ arnold compare --cluster cluster.csv --job job.yaml --algorithm exact,gpu-packing --json
+    $ arnold compare --cluster cluster.csv --job job.yaml --html compare.html
+    $ arnold compare --cluster cluster.csv --job job.yaml --dp 12..16
+    $ arnold compare --list
     """
     from arnold.documents.compare_answer import compare_document, print_comparison
     from scheduler.placement.types import ALGORITHMS

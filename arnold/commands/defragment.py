@@ -24,17 +24,9 @@ from ground.files import read_source
 
 MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
 MOST_LOST = 10**11  # GPU-seconds of all running jobs, 100,000 GPUs for eleven days: costs have to fit into 64 bits
-EXAMPLES = """\b
-Examples:
-  arnold defragment --cluster cluster.csv --running 'placements/*.json' --job new.yaml
-  arnold defragment --cluster cluster.csv --running 'placements/*.json' --job new.yaml --moves 20 --json
-  arnold defragment --cluster cluster.csv --running a.json --running b.json --job new.yaml --cost 500 --target 2
-"""
 
 
-@click.command(
-    "defragment", cls=JsonCommand, document="arnold.documents.defragment_answer:DefragmentDocument", epilog=EXAMPLES
-)
+@click.command("defragment", cls=JsonCommand, document="arnold.documents.defragment_answer:DefragmentDocument")
 @placement_inputs
 @file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_JOBS_HELP)
 @click.option(
@@ -70,6 +62,10 @@ def command(
     Whether the cluster file shows the nodes of running jobs as in use makes no difference. Where no moves make room, it
     says which preemptible jobs to stop, as explain --stop does. Nothing is moved: the answer is a proposal. Exits 3 if
     the job does not fit even so, 4 if time ran out with nothing valid.
+
+    $ arnold defragment --cluster cluster.csv --running 'placements/*.json' --job new.yaml
+    $ arnold defragment --cluster cluster.csv --running 'placements/*.json' --job new.yaml --moves 20 --json
+    $ arnold defragment --cluster cluster.csv --running a.json --running b.json --job new.yaml --cost 500 --target 2
     """
     from arnold.documents.defragment_answer import defragment_document, print_defragmentation
     from scheduler.placement.types import ALGORITHMS

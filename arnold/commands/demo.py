@@ -25,15 +25,8 @@ if TYPE_CHECKING:
 
 PAGE = "arnold-demo.html"
 
-EXAMPLES = """\b
-Examples:
-  arnold demo
-  arnold demo --save arnold-demo
-  arnold explain --cluster arnold-demo/cluster.csv --job arnold-demo/job.yaml
-"""
 
-
-@click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument", epilog=EXAMPLES)
+@click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument")
 @options_of(Limits, defaults={"seconds": 5.0})
 @file_option("--html", written=True, default=PAGE, show_default=True, help=PAGE_HELP)
 @file_option("--save", metavar="FOLDER", written=True, help=SAVE_HELP)
@@ -47,6 +40,10 @@ def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> in
     --save writes every file that the commands of Arnold's README and docs use: its cluster, also as Slurm and
     Kubernetes list it, jobs, a trace of a job with a slow node, traces of jobs, and measurements. It needs the extra
     `tables`. Files of other content that are there already are an error, and stay.
+
+    $ arnold demo
+    $ arnold demo --save arnold-demo
+    $ arnold explain --cluster arnold-demo/cluster.csv --job arnold-demo/job.yaml
     """
     from arnold.demonstration import demo_files, demo_instance
     from arnold.documents.answer_frame import COLOURS, LONGEST, Frame, print_head

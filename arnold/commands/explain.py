@@ -24,17 +24,8 @@ if TYPE_CHECKING:
     from scheduler.placement.types import Status
     from topology.running_jobs import LiveJobs
 
-EXAMPLES = """\b
-Examples:
-  arnold explain --cluster cluster.csv --job job.yaml
-  arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
-  arnold explain --cluster kube:prod --levels example.com/minipod,example.com/rack --job job.yaml
-  arnold explain --cluster slurm: --job job.yaml --running jobs.txt --when
-  arnold explain --cluster cluster.csv --job job.yaml --running jobs.yaml --stop --json
-"""
 
-
-@click.command("explain", cls=JsonCommand, document="arnold.documents.start_answers:ExplainOutput", epilog=EXAMPLES)
+@click.command("explain", cls=JsonCommand, document="arnold.documents.start_answers:ExplainOutput")
 @placement_inputs
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP, needs=("--when", "--stop"))
 @click.option("--when", is_flag=True, help="When the job starts as running ones end, and whether waiting pays.")
@@ -66,6 +57,12 @@ def command(
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
     instance. Where nodes are slow, avoiding them and using them are both solved, with predicted step times. Exits 3 if
     the job does not fit, 4 if time ran out with nothing valid.
+
+    $ arnold explain --cluster cluster.csv --job job.yaml
+    $ arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
+    $ arnold explain --cluster kube:prod --levels example.com/minipod,example.com/rack --job job.yaml
+    $ arnold explain --cluster slurm: --job job.yaml --running jobs.txt --when
+    $ arnold explain --cluster cluster.csv --job job.yaml --running jobs.yaml --stop --json
     """
     from arnold.documents.explain_answer import explain_document, explanation_cards, print_explanation
     from scheduler.algorithm_run import run

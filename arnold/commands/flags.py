@@ -118,29 +118,7 @@ def changed(
     )
 
 
-RECORD_EXAMPLES = """\b
-Examples:
-  arnold flags record --store flags.db slow.json
-  arnold stragglers job.parquet --meta job.yaml --node-map nodes.txt --json | arnold flags record --store flags.db -
-  arnold flags record --store flags.db --rules rules.yaml slow.json
-"""
-
-LIFT_EXAMPLES = """\b
-Examples:
-  arnold flags lift n0123 --store flags.db --because 'GPU 3 replaced, burn-in passed'
-  arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
-  arnold flags lift n0123 --store flags.db --after-test --because 'dcgmi diag -r 3 passed'
-"""
-
-COMPACT_EXAMPLES = """\b
-Examples:
-  arnold flags compact --store flags.db
-  arnold flags compact --store flags.db --keep 26w --archive flags-2026-11.db
-  arnold flags why n0123 --store flags-2026-11.db --at 2026-03-02
-"""
-
-
-@click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=RECORD_EXAMPLES)
+@click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
 @file_option("--rules", help="When flags begin and end, YAML; kept in the store.  [default: those of the store]")
@@ -163,6 +141,10 @@ def record(
     again. A file that has not changed since it was recorded counts once. Without FLAGFILE only the ends of flags
     that are over are recorded. A run that leaves more than a quarter of --cluster, half of one of its domains, or
     without --cluster more than four nodes out of use, is refused unless --yes is given.
+
+    $ arnold flags record --store flags.db slow.json
+    $ arnold stragglers job.parquet --meta job.yaml --node-map nodes.txt --json | arnold flags record --store flags.db -
+    $ arnold flags record --store flags.db --rules rules.yaml slow.json
     """
     from arnold.documents.store_answers import print_recorded
     from health.flags.flag_store import Recorded
@@ -183,7 +165,7 @@ def record(
     answer(changed(store, change, now=now, breaker=breaker), print_recorded, as_json=as_json)
 
 
-@click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=LIFT_EXAMPLES)
+@click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @store_option
 @click.option("--because", required=True, metavar="TEXT", help="Reason, which `arnold flags why` shows later.")
@@ -196,6 +178,10 @@ def lift(
     """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
 
     What detectors find afterwards flags them again.
+
+    $ arnold flags lift n0123 --store flags.db --because 'GPU 3 replaced, burn-in passed'
+    $ arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
+    $ arnold flags lift n0123 --store flags.db --after-test --because 'dcgmi diag -r 3 passed'
     """
     from getpass import getuser
 
@@ -220,7 +206,7 @@ def lift(
     answer(changed(store, change, now=now, create=False), print_recorded, as_json=as_json)
 
 
-@click.command("compact", cls=JsonCommand, document="health.flags.flag_store:Compaction", epilog=COMPACT_EXAMPLES)
+@click.command("compact", cls=JsonCommand, document="health.flags.flag_store:Compaction")
 @store_option
 @click.option(
     "--keep",
@@ -235,6 +221,10 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
 
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
     it from a timer, beside the detectors: it waits for other writers.
+
+    $ arnold flags compact --store flags.db
+    $ arnold flags compact --store flags.db --keep 26w --archive flags-2026-11.db
+    $ arnold flags why n0123 --store flags-2026-11.db --at 2026-03-02
     """
     from health.flags.flag_store import compact_store
     from health.flags.rules import parse_duration
@@ -257,30 +247,20 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
     answer(done, show_compacted, as_json=as_json)
 
 
-SHOW_EXAMPLES = """\b
-Examples:
-  arnold flags show --store flags.db
-  arnold flags show --store flags.db --at 2026-11-17T14:00:00Z
-  arnold flags show --store flags.db --output flags.json
-  arnold flags show --store flags.db --capacity --cluster cluster.csv
-"""
-
-WHY_EXAMPLES = """\b
-Examples:
-  arnold flags why n0123 --store flags.db
-  arnold flags why n0123 --store flags.db --at 2026-11-17
-  arnold flags why n0123 --store flags.db --since 2026-11-10 --until 2026-11-17T14:00:00Z --json
-"""
-
-
-@click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument", epilog=SHOW_EXAMPLES)
+@click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument")
 @store_option
 @at_option
 @file_option("--output", written=True, help="File to write the flags to as well, for --flags of other commands.")
 @click.option("--capacity", is_flag=True, help="Show what the flags cost: nodes and GPUs, by source and age.")
 @file_option("--cluster", help=CLUSTER_HELP, needs=("--capacity",))
 def show(*, as_json: bool, store: str, at: str | None, output: str | None, capacity: bool, cluster: str | None) -> None:
-    """Show the nodes that are flagged, now or at a time, with source, end and reason."""
+    """Show the nodes that are flagged, now or at a time, with source, end and reason.
+
+    $ arnold flags show --store flags.db
+    $ arnold flags show --store flags.db --at 2026-11-17T14:00:00Z
+    $ arnold flags show --store flags.db --output flags.json
+    $ arnold flags show --store flags.db --capacity --cluster cluster.csv
+    """
     from arnold.documents.store_answers import (
         HeldFlagsDocument,
         MergedFlag,
@@ -326,14 +306,19 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None, capac
     answer(document, print_held_flags, as_json=as_json, file=output)
 
 
-@click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument", epilog=WHY_EXAMPLES)
+@click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument")
 @click.argument("node")
 @store_option
 @click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: --since to --until]")
 @click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: the beginning]")
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: now]")
 def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
-    """Say why a node was avoided: each of its flags with source, evidence, begin and end."""
+    """Say why a node was avoided: each of its flags with source, evidence, begin and end.
+
+    $ arnold flags why n0123 --store flags.db
+    $ arnold flags why n0123 --store flags.db --at 2026-11-17
+    $ arnold flags why n0123 --store flags.db --since 2026-11-10 --until 2026-11-17T14:00:00Z --json
+    """
     from arnold.documents.store_answers import WhyFlaggedDocument, print_why_flagged, written
     from health.flags.history import history
     from topology.flag_sources import open_log
@@ -375,14 +360,9 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
 
 # Ends of jobs that say something of their nodes, and whether they failed
 LEMON_STATES = {"COMPLETED": False, "FAILED": True, "NODE_FAIL": True, "BOOT_FAIL": True}
-LEMONS_EXAMPLES = """\b
-Examples:
-  arnold flags lemons sacct.txt
-  kubectl get ganghistories,nodes -A -o json | arnold flags lemons - --output lemons.json
-"""
 
 
-@click.command("lemons", cls=JsonCommand, document=f"{ANSWERS}:LemonsDocument", epilog=LEMONS_EXAMPLES)
+@click.command("lemons", cls=JsonCommand, document=f"{ANSWERS}:LemonsDocument")
 @click.argument("file", type=FILE)
 @file_option("--output", written=True, help="File to write the flags to, for `arnold flags record`.")
 def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
@@ -391,6 +371,9 @@ def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
     FILE is some weeks of Slurm's accounting, as `arnold formats jobs` says, with NodeList beside, or GangHistories and
     nodes of Kubernetes, whose incidents count; - is stdin. Jobs that were cancelled or ran out of time say nothing.
     Nodes are warned of that one healthy cluster in a hundred has.
+
+    $ arnold flags lemons sacct.txt
+    $ kubectl get ganghistories,nodes -A -o json | arnold flags lemons - --output lemons.json
     """
     from arnold.documents.store_answers import LemonsDocument, print_lemons
     from ground.files import decode_source, open_stream
@@ -455,14 +438,6 @@ def _incidents(source: Source) -> tuple[list[JobRun], set[str]]:
     return runs, nodes
 
 
-IMPORT_EXAMPLES = """\b
-Examples:
-  kubectl get nodes,events -A -o json | arnold flags import --from nvsentinel - --store flags.db
-  arnold flags import --from node-problem-detector nodes.json --output flags.json
-  scontrol show nodes --oneliner | arnold flags import --from slurm - --store flags.db
-  arnold flags import --from flag-store old.jsonl --store flags.db
-"""
-
 MONITORS = ("nvsentinel", "node-problem-detector", "nebius", "eks")
 """Names of the monitors that are known; here too, so that help needs no import."""
 
@@ -470,7 +445,7 @@ SLURM = "slurm"  # What scontrol show nodes prints
 STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or one of an earlier version
 
 
-@click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument", epilog=IMPORT_EXAMPLES)
+@click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument")
 @click.argument("file", type=FILE)
 @click.option(
     "--from", "by", required=True, type=click.Choice((*MONITORS, SLURM, STORE)), help="Tool that the input is from."
@@ -492,6 +467,11 @@ def import_(
 
     With --from flag-store FILE is what `arnold flags export` wrote, or a store of an earlier version (JSON lines), and
     --store a new store, which takes over all of its events.
+
+    $ kubectl get nodes,events -A -o json | arnold flags import --from nvsentinel - --store flags.db
+    $ arnold flags import --from node-problem-detector nodes.json --output flags.json
+    $ scontrol show nodes --oneliner | arnold flags import --from slurm - --store flags.db
+    $ arnold flags import --from flag-store old.jsonl --store flags.db
     """
     from arnold.documents.store_answers import ImportDocument, print_imported
     from health.flags.imports import cleared_by_slurm, read_reports, read_slurm
@@ -537,21 +517,17 @@ def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocumen
     return ImportDocument(source=STORE, nodes=len(nodes), healthy=healthy, flags=tuple(flags), recorded=recorded)
 
 
-EXPORT_EXAMPLES = """\b
-Examples:
-  arnold flags export --store flags.db | jq 'select(.event == "raised")'
-  arnold flags export --store flags.db --output flags.jsonl
-  arnold flags import --from flag-store flags.jsonl --store copy.db
-"""
-
-
-@click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument", epilog=EXPORT_EXAMPLES)
+@click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument")
 @store_option
 @file_option("--output", written=True, help="File to write to.  [default: standard output]")
 def export(*, as_json: bool, store: str, output: str | None) -> None:
     """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
 
     `arnold flags import --from flag-store` makes the same store of it again.
+
+    $ arnold flags export --store flags.db | jq 'select(.event == "raised")'
+    $ arnold flags export --store flags.db --output flags.jsonl
+    $ arnold flags import --from flag-store flags.jsonl --store copy.db
     """
     from arnold.documents.store_answers import ExportDocument
     from topology.flag_sources import open_log
@@ -570,34 +546,7 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
         emit_json(ExportDocument(store=store, events=len(lines), output=output, text=left))
 
 
-SYNC_EXAMPLES = """\b
-Examples:
-  arnold flags sync --store flags.db
-  arnold flags sync --store flags.db --kubeconfig admin.conf --json
-"""
-
-APPLY_EXAMPLES = """\b
-Examples:
-  arnold flags apply flags.yaml
-  arnold flags apply flags.db
-  arnold flags apply - --kubeconfig admin.conf --json < flags.json
-"""
-
-LIST_EXAMPLES = """\b
-Examples:
-  arnold flags list
-  arnold flags list --json
-"""
-
-CLEAR_EXAMPLES = """\b
-Examples:
-  arnold flags clear n0017
-  arnold flags clear 'n[0017-0020],n0042'
-  arnold flags clear --all
-"""
-
-
-@click.command("sync", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsSyncedDocument", epilog=SYNC_EXAMPLES)
+@click.command("sync", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsSyncedDocument")
 @store_option
 @yes_option
 @kubeconfig_options
@@ -607,6 +556,9 @@ def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
     What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
     where it is worse, or where the store holds nothing. Each annotation carries its end: if it is not renewed, the
     flags end by themselves.
+
+    $ arnold flags sync --store flags.db
+    $ arnold flags sync --store flags.db --kubeconfig admin.conf --json
     """
     from arnold.documents.kubernetes_answers import FlagsSyncedDocument, print_changed
     from extender.node_flags import on_cluster
@@ -619,7 +571,7 @@ def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
     answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), print_changed, as_json=as_json)
 
 
-@click.command("apply", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
+@click.command("apply", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
 @click.argument("file", type=FILE)
 @yes_option
 @kubeconfig_options
@@ -629,6 +581,10 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
 
     A node keeps one flag: a new one replaces it, and several in the file add up. Flags that do not hold now are left
     out. Nodes that the file does not name are left alone.
+
+    $ arnold flags apply flags.yaml
+    $ arnold flags apply flags.db
+    $ arnold flags apply - --kubeconfig admin.conf --json < flags.json
     """
     from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
     from extender.node_flags import on_cluster
@@ -644,10 +600,14 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     answer(document, print_changed, as_json=as_json)
 
 
-@click.command("list", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsDocument", epilog=LIST_EXAMPLES)
+@click.command("list", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsDocument")
 @kubeconfig_options
 def list_(*, as_json: bool, which: WhichCluster) -> None:
-    """Show the nodes that are flagged."""
+    """Show the nodes that are flagged.
+
+    $ arnold flags list
+    $ arnold flags list --json
+    """
     from arnold.documents.kubernetes_answers import flags_document, print_flags
     from extender.node_flags import NodeFlags, on_cluster
 
@@ -655,12 +615,17 @@ def list_(*, as_json: bool, which: WhichCluster) -> None:
     answer(document, print_flags, as_json=as_json)
 
 
-@click.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
+@click.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Clear the flags of all nodes.")
 @kubeconfig_options
 def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
-    """Take the flags off nodes: names or Slurm hostlists."""
+    """Take the flags off nodes: names or Slurm hostlists.
+
+    $ arnold flags clear n0017
+    $ arnold flags clear 'n[0017-0020],n0042'
+    $ arnold flags clear --all
+    """
     from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
     from extender.node_flags import on_cluster
     from topology.node_names import expand_hostlist

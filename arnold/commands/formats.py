@@ -33,12 +33,6 @@ READERS: Mapping[str, str] = {
 }
 """Kind -> the group of its readers, imported when it is listed."""
 
-EXAMPLES = """\b
-Examples:
-  arnold formats
-  arnold formats jobs
-"""
-
 
 class FormatKind(JsonRecord):
     """The formats of one kind of files."""
@@ -74,12 +68,15 @@ def formats_of(kinds: Iterable[str]) -> FormatsDocument:
     return FormatsDocument(tuple(listed))
 
 
-@click.command("formats", cls=JsonCommand, document="arnold.commands.formats:FormatsDocument", epilog=EXAMPLES)
+@click.command("formats", cls=JsonCommand, document="arnold.commands.formats:FormatsDocument")
 @click.argument("kind", type=click.Choice(tuple(KINDS)), required=False)
 def command(kind: str | None, *, as_json: bool) -> None:
     """List the formats of files that are read, and how to get such files.
 
     With a KIND its formats are listed with what is read of each, and what is left out.
+
+    $ arnold formats
+    $ arnold formats jobs
     """
     answer(formats_of((kind,) if kind else KINDS), show_all if kind is None else show_each, as_json=as_json)
 

@@ -11,16 +11,8 @@ from arnold.options.field_options import file_option, takes
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
 from ground.files import read_source
 
-EXAMPLES = """\b
-Examples:
-  arnold place --cluster cluster.csv --job job.yaml --output placement.json
-  arnold health backups --cluster cluster.csv --placement placement.json --failure-level rack
-"""
 
-
-@click.command(
-    "backups", cls=JsonCommand, document="arnold.documents.recover_answers:CheckpointPeersDocument", epilog=EXAMPLES
-)
+@click.command("backups", cls=JsonCommand, document="arnold.documents.recover_answers:CheckpointPeersDocument")
 @cluster_options
 @file_option("--placement", required=True, help=PLACEMENT_HELP)
 @click.option(
@@ -34,6 +26,9 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     A peer shares no PP, DP or TP group and no rack with the machine; each machine keeps the backup of exactly one, as
     near as that allows. Where the rules cannot all be kept, the DP group gives way first, then the rack, then the PP
     group, in as few pairs as possible.
+
+    $ arnold place --cluster cluster.csv --job job.yaml --output placement.json
+    $ arnold health backups --cluster cluster.csv --placement placement.json --failure-level rack
     """
     from arnold.documents.recover_answers import peers_document, print_peers
     from health.recovery.checkpoint_peers import checkpoint_peers

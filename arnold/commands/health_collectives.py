@@ -11,15 +11,6 @@ from arnold.options.shared_options import flags_out_option, html_option, lenient
 from ground.files import read_source
 from health.collectives.trigger_settings import TriggerSettings
 
-EXAMPLES = """\b
-Examples:
-  arnold health collectives progress.jsonl
-  arnold health collectives nccl-inspector-4711/*.log --flags-out flags.json
-  arnold health collectives nccl_trace_rank_*.json --node-map nodes.csv --json
-  ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json; arnold health collectives 1.json 2.json
-  arnold health collectives --converter > flight_recorder_to_json.py
-"""
-
 
 def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
@@ -31,9 +22,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
         ctx.exit()
 
 
-@click.command(
-    "collectives", cls=JsonCommand, document="arnold.documents.collectives_answer:CollectivesDocument", epilog=EXAMPLES
-)
+@click.command("collectives", cls=JsonCommand, document="arnold.documents.collectives_answer:CollectivesDocument")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
 @file_option("--node-map", help="Node of each rank: a CSV of rank,node or host,node.")
@@ -68,6 +57,12 @@ def command(
     FILEs are of one job and one format: NCCL Inspector (JSON lines or Prometheus text), PyTorch Flight Recorder as
     JSON, NCCL RAS as JSON, or Arnold's three-counter progress lines. Pickles are refused; --converter prints a script
     that turns them into JSON at their source. Only what is certain becomes a flag.
+
+    $ arnold health collectives progress.jsonl
+    $ arnold health collectives nccl-inspector-4711/*.log --flags-out flags.json
+    $ arnold health collectives nccl_trace_rank_*.json --node-map nodes.csv --json
+    $ ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json; arnold health collectives 1.json 2.json
+    $ arnold health collectives --converter > flight_recorder_to_json.py
     """
     from datetime import UTC, datetime
 

@@ -18,17 +18,8 @@ from health.recovery.stacks import StackView, read_dumps
 if TYPE_CHECKING:
     from health.recovery.machines import UnitFamily
 
-EXAMPLES = """\b
-Examples:
-  py-spy dump --pid $PID > dumps/rank-$RANK.txt          # for every rank, while the job hangs
-  arnold health evict dumps/ --job job.yaml
-  arnold health evict dumps/ --placement placement.json --json > evict.json
-  arnold repair --placement placement.json --lost 'n[0017-0024]' --cluster cluster.csv
-  arnold health evict --rounds look-1/ look-2/ look-3/ look-4/ look-5/ --placement placement.json
-"""
 
-
-@click.command("evict", cls=JsonCommand, document="arnold.documents.recover_answers:EvictDocument", epilog=EXAMPLES)
+@click.command("evict", cls=JsonCommand, document="arnold.documents.recover_answers:EvictDocument")
 @click.argument("dumps", nargs=-1, required=True, type=click.Path(), metavar="DUMPS...")
 @running_job_options
 @click.option(
@@ -72,6 +63,12 @@ def command(
     DUMPS are outputs of `py-spy dump`, text or --json, or folders of them: one file for each rank, or for each process
     of it, with the rank in its name. Ranks in the same stack are grouped, large groups taken for healthy; the parallel
     group that all others share is evicted.
+
+    $ py-spy dump --pid $PID > dumps/rank-$RANK.txt          # for every rank, while the job hangs
+    $ arnold health evict dumps/ --job job.yaml
+    $ arnold health evict dumps/ --placement placement.json --json > evict.json
+    $ arnold repair --placement placement.json --lost 'n[0017-0024]' --cluster cluster.csv
+    $ arnold health evict --rounds look-1/ look-2/ look-3/ look-4/ look-5/ --placement placement.json
     """
     from arnold.documents.recover_answers import evict_document, print_eviction
     from health.recovery.eviction import decide, look_at

@@ -14,20 +14,13 @@ from arnold.options.field_options import F
 from arnold.options.job_options import read_machines, running_job_options
 from arnold.options.shared_options import html_option
 
-EXAMPLES = """\b
-Examples:
-  arnold health isolate --job job.yaml
-  arnold health isolate --placement placement.json --failed-horizontal 3 --failed-vertical 7
-  arnold health isolate --placement placement.json --failed 1 3 --failed 2 7 --failed 3 0 --runs-made 4
-"""
-
 
 def _failed_option(run: str, help: str) -> Callable[[F], F]:
     """Return the option ``--failed-RUN``: groups of a run, by number."""
     return click.option(f"--failed-{run}", run, type=click.IntRange(min=0), multiple=True, help=help)
 
 
-@click.command("isolate", cls=JsonCommand, document="arnold.documents.recover_answers:IsolateDocument", epilog=EXAMPLES)
+@click.command("isolate", cls=JsonCommand, document="arnold.documents.recover_answers:IsolateDocument")
 @running_job_options
 @click.option(
     "--replicas", type=click.IntRange(min=1), help="Replicas of a group.  [default: the most that leave one culprit]"
@@ -72,6 +65,10 @@ def command(
     Each part keeps TP and PP and runs a few steps on its own, all at once. A culprit's part fails in nearly every run,
     a healthy one by chance. Once a machine is at fault almost surely it is named; until then the next run has apart
     who is suspected. Machines are numbered by node rank.
+
+    $ arnold health isolate --job job.yaml
+    $ arnold health isolate --placement placement.json --failed-horizontal 3 --failed-vertical 7
+    $ arnold health isolate --placement placement.json --failed 1 3 --failed 2 7 --failed 3 0 --runs-made 4
     """
     from arnold.documents.recover_answers import isolate_document, print_isolation
     from health.recovery.two_phase_replay import plan_replay, replay

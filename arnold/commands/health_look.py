@@ -11,15 +11,8 @@ from arnold.options.field_options import file_option
 from arnold.options.shared_options import CLUSTER_HELP, PLACEMENT_HELP, flags_out_option, html_option, yes_option
 from ground.files import read_source
 
-EXAMPLES = """\b
-Examples:
-  arnold health look crash/
-  arnold health look crash/ --json | jq '.suspects[0]'
-  arnold health look crash/ --cluster cluster.csv --placement placement.json
-"""
 
-
-@click.command("look", cls=JsonCommand, document="arnold.documents.look_answers:LookDocument", epilog=EXAMPLES)
+@click.command("look", cls=JsonCommand, document="arnold.documents.look_answers:LookDocument")
 @click.argument("folder", type=click.Path(), metavar="DIR")
 @file_option("--cluster", help=CLUSTER_HELP)
 @file_option("--placement", help=PLACEMENT_HELP)
@@ -47,6 +40,10 @@ def command(
     DIR holds whatever is there: job logs, dumps, profiles, stacks, kernel logs, diagnostics, bandwidth tests; a
     placement, map or degrees too. The cluster tells names of its nodes, and links from nodes where pairs were tested.
     Exits 1 where somebody is suspected, 0 where nobody is.
+
+    $ arnold health look crash/
+    $ arnold health look crash/ --json | jq '.suspects[0]'
+    $ arnold health look crash/ --cluster cluster.csv --placement placement.json
     """
     from datetime import UTC, datetime
 

@@ -11,18 +11,9 @@ from arnold.options.shared_options import SAVE_HELP, align_clocks_option
 from ground.files import read_source
 
 TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
-EXAMPLES = """\b
-Examples:
-  arnold health op-trace torch_profile/rank-*.json.gz --save trace/
-  arnold health op-trace torch_profile/rank-*.json.gz --meta meta.yaml --save trace/
-  arnold health op-trace train.log --meta meta.yaml --microbatches 32 --save trace/
-  arnold stragglers trace/trace.parquet --meta trace/meta.yaml
-"""
 
 
-@click.command(
-    "op-trace", cls=JsonCommand, document="arnold.documents.straggler_answers:OpTraceDocument", epilog=EXAMPLES
-)
+@click.command("op-trace", cls=JsonCommand, document="arnold.documents.straggler_answers:OpTraceDocument")
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @file_option(
     "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the files say]"
@@ -53,6 +44,11 @@ def command(
     FILES are the profiler's JSON files, plain or gzip, one a rank: of a job with a pipeline one for each worker, with
     --meta; of any other as many as there are. Or a log with `--timing-log-level 2 --timing-log-option all`. What cannot
     be recovered is listed with what that disables.
+
+    $ arnold health op-trace torch_profile/rank-*.json.gz --save trace/
+    $ arnold health op-trace torch_profile/rank-*.json.gz --meta meta.yaml --save trace/
+    $ arnold health op-trace train.log --meta meta.yaml --microbatches 32 --save trace/
+    $ arnold stragglers trace/trace.parquet --meta trace/meta.yaml
     """
     from arnold.documents.straggler_answers import op_trace_document, print_op_trace
     from health.whatif.conversion import ConversionSettings, write_conversion

@@ -26,20 +26,7 @@ def command() -> None:
     """Search for a slow node or link by bandwidth tests of pairs of nodes, few rounds, all pairs of a round at once."""
 
 
-PLAN_EXAMPLES = """\b
-Examples:
-  arnold health pairs plan --cluster cluster.csv --output pairs.slurm
-  sbatch pairs.slurm
-  arnold health pairs plan --cluster nodes.json --output pairs.yaml
-  arnold health pairs read pairs.csv --cluster cluster.csv
-  arnold health pairs plan --cluster cluster.csv --results pairs.csv
-  arnold health pairs plan --cluster cluster.csv --suspects n0017,n0018
-"""
-
-
-@click.command(
-    "plan", cls=JsonCommand, document="arnold.documents.look_answers:PairsPlanDocument", epilog=PLAN_EXAMPLES
-)
+@click.command("plan", cls=JsonCommand, document="arnold.documents.look_answers:PairsPlanDocument")
 @cluster_options
 @click.option("--suspects", metavar="NODE,..", help="Nodes to test, names or Slurm hostlists.  [default: all]")
 @file_option("--results", help="What was measured so far, a CSV of node_a,node_b,busbw_gbs: the next round is planned.")
@@ -52,6 +39,13 @@ def plan(*, as_json: bool, suspects: str | None, results: str | None, output: st
 
     Three rounds tell a slow node from a slow uplink or switch by the topology. With what was measured (--results) the
     next round tests what is in doubt first; where no other would say more, there is none. Nodes in use are left out.
+
+    $ arnold health pairs plan --cluster cluster.csv --output pairs.slurm
+    $ sbatch pairs.slurm
+    $ arnold health pairs plan --cluster nodes.json --output pairs.yaml
+    $ arnold health pairs read pairs.csv --cluster cluster.csv
+    $ arnold health pairs plan --cluster cluster.csv --results pairs.csv
+    $ arnold health pairs plan --cluster cluster.csv --suspects n0017,n0018
     """
     import numpy as np
 
@@ -80,14 +74,7 @@ def plan(*, as_json: bool, suspects: str | None, results: str | None, output: st
     answer(document, print_plan, as_json=as_json)
 
 
-READ_EXAMPLES = """\b
-Examples:
-  arnold health pairs read pairs.csv --cluster cluster.csv
-  arnold health pairs read pairs.csv --cluster cluster.csv --json
-"""
-
-
-@click.command("read", cls=JsonCommand, document="arnold.documents.look_answers:PairsDocument", epilog=READ_EXAMPLES)
+@click.command("read", cls=JsonCommand, document="arnold.documents.look_answers:PairsDocument")
 @click.argument("measured", type=FILE, metavar="RESULTS")
 @cluster_options
 @html_option
@@ -97,6 +84,9 @@ def read(*, as_json: bool, html: str | None, measured: str, files: ClusterFiles)
 
     RESULTS is a CSV with the columns node_a, node_b and busbw_gbs, the bus bandwidth that all_reduce_perf prints for
     the pair, 0 where it failed. Exits 1 where somebody is suspected, 0 where nobody is.
+
+    $ arnold health pairs read pairs.csv --cluster cluster.csv
+    $ arnold health pairs read pairs.csv --cluster cluster.csv --json
     """
     from arnold.documents.look_answers import pairs_document, print_pairs
     from health.pairs.group_testing import findings_of

@@ -36,17 +36,7 @@ if TYPE_CHECKING:
     from topology.flags import NodeFlag
 
 
-PEERS_EXAMPLES = """\b
-Examples:
-  arnold health peers metrics.parquet
-  arnold health peers metrics.csv --only 'n[0001-0128]' --flags-out flags.json
-  arnold health peers job_1_norm.csv --machine-column worker --metric-column none --value-column batch_time_norm
-  curl -s "$URL/api/v1/query_range?..." | arnold health peers - --json
-  arnold health peers smi/*.csv
-"""
-
-
-@click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
+@click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
 @options_of(DetectorOptions)
@@ -75,6 +65,12 @@ def peers(
     FILEs are Parquet or CSV with a sample a row (time, machine, metric, value) or a column a machine, CSV of nvidia-smi
     (a file a host), JSON answers of Prometheus, or the text of an exporter; - is standard input. A machine that stays
     far from its peers for minutes, or a GPU or NIC of it, is flagged; one moment is shown and not judged.
+
+    $ arnold health peers metrics.parquet
+    $ arnold health peers metrics.csv --only 'n[0001-0128]' --flags-out flags.json
+    $ arnold health peers job_1_norm.csv --machine-column worker --metric-column none --value-column batch_time_norm
+    $ curl -s "$URL/api/v1/query_range?..." | arnold health peers - --json
+    $ arnold health peers smi/*.csv
     """
     from health.peers.comparison import at_moment, detect, is_moment
     from health.peers.recording_files import load_recordings
@@ -128,16 +124,7 @@ def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
         out.print(f"Note: {note}", soft_wrap=True)
 
 
-WATCH_EXAMPLES = """\b
-Examples:
-  arnold health watch --prometheus http://prometheus:9090 --only 'n[0001-0128]' --flags-out flags.json
-  arnold health watch --prometheus $URL --query 'pfc_tx_packet_rate=sum by (node) (rate(tx_prio3_pause[30s]))' --json
-  arnold health watch --prometheus $URL --only 'n[0001-0128]' --store flags.db
-  arnold health watch --prometheus $URL --once --json
-"""
-
-
-@click.command("watch", cls=JsonCommand, document="arnold.documents.store_answers:WatchDocument", epilog=WATCH_EXAMPLES)
+@click.command("watch", cls=JsonCommand, document="arnold.documents.store_answers:WatchDocument")
 @asks_prometheus
 @options_of(WatchPlan, only=("hold_hours",))
 @file_option("--store", help=STORE_HELP)
@@ -161,6 +148,11 @@ def watch(
     meanwhile no node is flagged or cleared, nor in a round that finds too many faulty (--yes). --flags-out is rewritten
     after each round that could be judged; with --store the rules of the flag store decide when a flag begins and ends,
     not --hold-hours.
+
+    $ arnold health watch --prometheus http://prometheus:9090 --only 'n[0001-0128]' --flags-out flags.json
+    $ arnold health watch --prometheus $URL --query 'pfc_tx_packet_rate=sum by (node)(rate(tx_prio3_pause[30s]))' --json
+    $ arnold health watch --prometheus $URL --only 'n[0001-0128]' --store flags.db
+    $ arnold health watch --prometheus $URL --once --json
     """
     from datetime import UTC, datetime
 

@@ -27,37 +27,6 @@ if TYPE_CHECKING:
 
 ANSWERS = "arnold.documents.kubernetes_answers"
 
-GANGS_EXAMPLES = """\b
-Examples:
-  arnold kube gangs
-  kubectl arnold gangs --namespace train
-  kubectl arnold gangs --context prod --json
-"""
-
-DESCRIBE_EXAMPLES = """\b
-Examples:
-  arnold kube describe llm
-  kubectl arnold describe train/llm --levels example.com/minipod,example.com/rack
-"""
-
-NODES_EXAMPLES = """\b
-Examples:
-  arnold kube nodes
-  kubectl arnold nodes --levels example.com/minipod,example.com/rack --domains power=example.com/feed
-"""
-
-TOP_EXAMPLES = """\b
-Examples:
-  arnold kube top
-  kubectl arnold top --levels example.com/minipod,example.com/rack --json
-"""
-
-PAGE_EXAMPLES = """\b
-Examples:
-  arnold kube page
-  kubectl arnold page --levels example.com/minipod,example.com/rack --bind 127.0.0.1:9000
-  arnold kube page --bind 0.0.0.0:8890 --host-name arnold.example.com
-"""
 
 PLACE_EXAMPLES = """\b
 Examples:
@@ -91,13 +60,17 @@ def command() -> None:
     """
 
 
-@command.command("gangs", cls=JsonCommand, document=f"{ANSWERS}:GangsDocument", epilog=GANGS_EXAMPLES)
+@command.command("gangs", cls=JsonCommand, document=f"{ANSWERS}:GangsDocument")
 @_namespace
 @kubeconfig_options
 def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
     """List gangs, their plans and spreads.
 
     The gap says how far from the best the objective may be; 0 is proved, and the column beside it says down to where.
+
+    $ arnold kube gangs
+    $ kubectl arnold gangs --namespace train
+    $ kubectl arnold gangs --context prod --json
     """
     from arnold.documents.kubernetes_answers import GangsDocument, gang_summary, print_gangs
     from extender.live_cluster import list_plans
@@ -106,7 +79,7 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
     answer(GangsDocument(tuple(map(gang_summary, plans))), print_gangs, as_json=as_json)
 
 
-@command.command("describe", cls=JsonCommand, document=f"{ANSWERS}:GangDocument", epilog=DESCRIBE_EXAMPLES)
+@command.command("describe", cls=JsonCommand, document=f"{ANSWERS}:GangDocument")
 @click.argument("gang")
 @_namespace
 @_labels
@@ -118,6 +91,9 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
     GANG is its name, or NAMESPACE/NAME. The answer has what it asks, its plan, its largest spread at every level as
     the labels of the nodes are now, the node of each rank, and what `arnold watch` saw and did when it stood still.
     Levels are those of --levels, or those that the nodes are known by, or that of the gang alone.
+
+    $ arnold kube describe llm
+    $ kubectl arnold describe train/llm --levels example.com/minipod,example.com/rack
     """
     from arnold.documents.kubernetes_answers import gang_document, print_gang
     from extender.cluster_api.client import Refused
@@ -162,7 +138,7 @@ def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> Loa
     return replace(labels, levels=level).over(opened)
 
 
-@command.command("nodes", cls=JsonCommand, document=f"{ANSWERS}:KubernetesNodesDocument", epilog=NODES_EXAMPLES)
+@command.command("nodes", cls=JsonCommand, document=f"{ANSWERS}:KubernetesNodesDocument")
 @_labels
 @kubeconfig_options
 @takes(labels=NODE_LABELS)
@@ -170,6 +146,9 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     """List nodes: place, use, flags, gang.
 
     Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
+
+    $ arnold kube nodes
+    $ kubectl arnold nodes --levels example.com/minipod,example.com/rack --domains power=example.com/feed
     """
     from arnold.documents.kubernetes_answers import nodes_document, print_nodes
     from extender.live_cluster import list_cluster
@@ -179,7 +158,7 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     answer(nodes_document(loaded, listed.promised), print_nodes, as_json=as_json)
 
 
-@command.command("top", cls=JsonCommand, document=f"{ANSWERS}:TopDocument", epilog=TOP_EXAMPLES)
+@command.command("top", cls=JsonCommand, document=f"{ANSWERS}:TopDocument")
 @_labels
 @kubeconfig_options
 @takes(labels=NODE_LABELS)
@@ -189,6 +168,9 @@ def top(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     Of each domain of each level: its GPUs that are free, those on nodes that are promised to a gang whose pods are yet
     to come, those in use, those that no job may have, and those that are free on nodes of which others are in use; and
     the gangs that are there.
+
+    $ arnold kube top
+    $ kubectl arnold top --levels example.com/minipod,example.com/rack --json
     """
     from arnold.documents.kubernetes_answers import print_top, top_document
     from extender.live_cluster import list_cluster
@@ -198,7 +180,7 @@ def top(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     answer(top_document(without_plans, listed.promised), print_top, as_json=as_json)
 
 
-@command.command("page", cls=Command, epilog=PAGE_EXAMPLES)
+@command.command("page", cls=Command)
 @_labels
 @page_options
 @kubeconfig_options
@@ -208,6 +190,10 @@ def page(*, bind: str, host_name: tuple[str, ...], which: WhichCluster, labels: 
 
     One page: nodes by gang, the queue with its reasons, spreads, flags and reservations, kept up to date as the cluster
     changes. It is read only. What was last seen of a cluster that does not answer is shown as that, with its time.
+
+    $ arnold kube page
+    $ kubectl arnold page --levels example.com/minipod,example.com/rack --bind 127.0.0.1:9000
+    $ arnold kube page --bind 0.0.0.0:8890 --host-name arnold.example.com
     """
     from arnold.pages.live_kubernetes import KubernetesSource
 

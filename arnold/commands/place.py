@@ -24,24 +24,9 @@ if TYPE_CHECKING:
 
 SECONDS_A_CHANGE = 2.0  # Time for each changed instance that is solved to answer "would it fit if ...?"
 JOB = "{job}"  # What stands for the name of the job in the name of a file, where there are several
-EXAMPLES = """\b
-Examples:
-  arnold place --cluster cluster.csv --job job.yaml
-  arnold place --cluster cluster.csv --job job.yaml --json > placement.json
-  arnold place --cluster cluster.csv --job job.yaml --output job.slurm --output placement.json
-  arnold place --cluster cluster.csv --job job.yaml --output ranks.txt --output-format mpi
-  sinfo -N -h -o "%N %t %G" > nodes.txt
-  arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
-  arnold place --cluster cluster.csv --job job.yaml --flags flags.db
-  arnold place --cluster kube: --job job.yaml --level topology.kubernetes.io/zone --alpha 0.7
-  arnold place --cluster slurm: --job job.yaml --output job.slurm
-  arnold place --cluster slurm: --job job.yaml --rank-order slurm --output nodes.nodelist
-  arnold place --cluster cluster.csv --job job.yaml --certificate proof.json
-  arnold place --cluster cluster.csv --job a.yaml --job b.yaml --weight a=2 --output 'placement-{job}.json'
-"""
 
 
-@click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
+@click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument")
 @joint_inputs
 @options_of(PlaceOptions, completions={"algorithm": complete_algorithm})
 @takes(options=PlaceOptions)
@@ -51,6 +36,19 @@ def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions, as_
     With --running, of equally good placements the job gets the one nearest to running jobs that read its data sets.
     Several jobs get the placement with the least weighted sum of objectives; their --output and --html have {job} in
     the name. Exits 3 if a job does not fit, 4 if time ran out with nothing valid.
+
+    $ arnold place --cluster cluster.csv --job job.yaml
+    $ arnold place --cluster cluster.csv --job job.yaml --json > placement.json
+    $ arnold place --cluster cluster.csv --job job.yaml --output job.slurm --output placement.json
+    $ arnold place --cluster cluster.csv --job job.yaml --output ranks.txt --output-format mpi
+    $ sinfo -N -h -o "%N %t %G" > nodes.txt
+    $ arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
+    $ arnold place --cluster cluster.csv --job job.yaml --flags flags.db
+    $ arnold place --cluster kube: --job job.yaml --level topology.kubernetes.io/zone --alpha 0.7
+    $ arnold place --cluster slurm: --job job.yaml --output job.slurm
+    $ arnold place --cluster slurm: --job job.yaml --rank-order slurm --output nodes.nodelist
+    $ arnold place --cluster cluster.csv --job job.yaml --certificate proof.json
+    $ arnold place --cluster cluster.csv --job a.yaml --job b.yaml --weight a=2 --output 'placement-{job}.json'
     """
     options.formats()
     if isinstance(inputs, JointInputs):

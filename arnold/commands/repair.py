@@ -28,16 +28,8 @@ if TYPE_CHECKING:
     from scheduler.repair import Repair
     from topology.cluster import Cluster
 
-EXAMPLES = """\b
-Examples:
-  arnold place  --cluster cluster.csv --job job.yaml --output placement.json
-  arnold repair --cluster cluster.csv --placement placement.json --lost n0017,n0042
-  arnold repair --cluster cluster.csv --placement placement.json --lost 'n[0017-0020]' --prefer objective --json
-  arnold repair --cluster cluster.csv --placement placement.json --lost n0017 --output new.json --output new.slurm
-"""
 
-
-@click.command("repair", cls=JsonCommand, document="arnold.documents.repair_answer:RepairDocument", epilog=EXAMPLES)
+@click.command("repair", cls=JsonCommand, document="arnold.documents.repair_answer:RepairDocument")
 @cluster_options
 @click.option("--placement", required=True, type=EARLIER, metavar="FILE", help=PLACEMENT_HELP)
 @click.option(
@@ -73,6 +65,11 @@ def command(
 
     Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
+
+    $ arnold place  --cluster cluster.csv --job job.yaml --output placement.json
+    $ arnold repair --cluster cluster.csv --placement placement.json --lost n0017,n0042
+    $ arnold repair --cluster cluster.csv --placement placement.json --lost 'n[0017-0020]' --prefer objective --json
+    $ arnold repair --cluster cluster.csv --placement placement.json --lost n0017 --output new.json --output new.slurm
     """
     from arnold.documents.repair_answer import print_repair, repair_document
     from scheduler.job_files.placement_file import load_placement

@@ -20,15 +20,9 @@ from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
 
 WEEK = timedelta(days=7)
-EXAMPLES = """\b
-Examples:
-  arnold report --cluster monday.json --cluster friday.json --trace sacct.txt --html week.html
-  arnold report --cluster monday.json --cluster tuesday.json --cluster wednesday.json
-  arnold report --cluster monday.json --trace sacct.txt --since 2026-11-23 --until 2026-11-29 --grids grids.yaml --json
-"""
 
 
-@click.command("report", cls=JsonCommand, document="arnold.documents.report_answer:ReportDocument", epilog=EXAMPLES)
+@click.command("report", cls=JsonCommand, document="arnold.documents.report_answer:ReportDocument")
 @file_option(
     "--cluster",
     "clusters",
@@ -74,6 +68,10 @@ def command(
     Idle GPUs are fragmented where a job waits that they would hold if they were on whole nodes. What is lost to spread
     is beside the best placement on the empty cluster, by the spread_cost of each job. What could have been is a replay
     of the same jobs by the queue policy, placed by Arnold; --policy none leaves it out. What cannot be told is said so.
+
+    $ arnold report --cluster monday.json --cluster friday.json --trace sacct.txt --html week.html
+    $ arnold report --cluster monday.json --cluster tuesday.json --cluster wednesday.json
+    $ arnold report --cluster monday.json --trace sacct.txt --since 2026-11-23 --grids grids.yaml --json
     """
     from arnold.documents.report_answer import Became, print_report, report_charts, report_document
     from scheduler.algorithm_run import run

@@ -28,12 +28,11 @@ OTHERS: Mapping[str, str] = {
 """Documents beside those of the commands: errors, what `place` and `simulate` print for several jobs or runs,
 certificates, and what users write."""
 
-EXAMPLES = "\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job"
 ENTRY_POINTS = "arnold.files"
 """Entry points for files that other packages let users write: each names a table like :data:`OTHERS`."""
 
 
-@click.command("schema", cls=Command, epilog=EXAMPLES)
+@click.command("schema", cls=Command)
 @click.argument("command", nargs=-1)
 def command(command: tuple[str, ...]) -> None:
     """Print the JSON Schema of a command's --json output; without a COMMAND, all names that have one.
@@ -42,6 +41,10 @@ def command(command: tuple[str, ...]) -> None:
     what `place` prints for several jobs, `study` for what `simulate` prints for several runs, `certificate` for what
     `place` saves for `verify`, or one of the files that you write: `job`, `power`, `records`, `startup`, `data`,
     `workload`.
+
+    $ arnold schema place
+    $ arnold schema topology validate
+    $ arnold schema job
     """
     if not command:
         click.echo("\n".join(schema_names()))

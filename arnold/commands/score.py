@@ -27,17 +27,8 @@ if TYPE_CHECKING:
     from topology.load import LoadedTopology
     from topology.running_jobs import LiveJob
 
-EXAMPLES = """\b
-Examples:
-  arnold score --cluster cluster.csv --job job.yaml --nodes job.hostfile
-  arnold score --cluster slurm: --job job.yaml --nodes 4242
-  arnold score --cluster kube:prod --nodes lab/pretrain --json
-  arnold score --cluster slurm: --all --grids grids.yaml --html today.html
-  scontrol show hostnames "$SLURM_JOB_NODELIST" | arnold score --cluster slurm: --job job.yaml --nodes -
-"""
 
-
-@click.command("score", cls=JsonCommand, document="arnold.documents.score_answer:ScoreOutput", epilog=EXAMPLES)
+@click.command("score", cls=JsonCommand, document="arnold.documents.score_answer:ScoreOutput")
 @partial(placement_inputs, needs_job=False)
 @file_option(
     "--nodes",
@@ -65,6 +56,12 @@ def command(
     on the empty cluster, each with its proof; and which swap of two nodes helps most. The time limit holds for each.
     What is lost of a step is by the job's spread_cost; with --records of `arnold calibrate` with its range. Nothing is
     moved.
+
+    $ arnold score --cluster cluster.csv --job job.yaml --nodes job.hostfile
+    $ arnold score --cluster slurm: --job job.yaml --nodes 4242
+    $ arnold score --cluster kube:prod --nodes lab/pretrain --json
+    $ arnold score --cluster slurm: --all --grids grids.yaml --html today.html
+    $ scontrol show hostnames "$SLURM_JOB_NODELIST" | arnold score --cluster slurm: --job job.yaml --nodes -
     """
     from arnold.documents.score_answer import print_score, print_scores, score_document, scores_document
     from scheduler.audit import audit

@@ -44,18 +44,6 @@ if TYPE_CHECKING:
     from simulator.sheet import TextTable
     from simulator.study import Comparison, Inputs, StudyGrid
 
-EXAMPLES = """\b
-Examples:
-  arnold simulate --cluster cluster.csv --trace jobs.csv
-  arnold simulate --cluster cluster.csv --trace philly.csv.gz --lenient --policy fifo-backfill --json
-  arnold simulate --cluster cluster.csv --trace jobs.csv --scale-load 1.5 --jobs-out jobs.parquet
-  arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
-  arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
-  arnold simulate --cluster cluster.csv --trace jobs.csv --policy fifo,fifo-backfill --algorithm exact,best-fit
-  arnold simulate --cluster a.csv --cluster b.csv --trace jobs.csv --scale-load 0.8,1,1.2 --seeds 10 --resample 24
-  arnold simulate --cluster cluster.csv --trace jobs.csv --seeds 20 --dask tcp://head:8786 --runs-out study.parquet
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
@@ -87,9 +75,7 @@ class RunOptions:
     """Years of work of the whole cluster that may wait before the run is given up; 0 for any."""
 
 
-@click.command(
-    "simulate", cls=JsonCommand, document="arnold.documents.simulate_answer:SimulateDocument", epilog=EXAMPLES
-)
+@click.command("simulate", cls=JsonCommand, document="arnold.documents.simulate_answer:SimulateDocument")
 @file_option("--cluster", "clusters", required=True, multiple=True, help=CLUSTER_HELP)
 @overlay_options
 @options_of(FlagOptions)
@@ -128,6 +114,15 @@ def command(
     Several policies, algorithms or factors with commas between them, clusters or seeds are a study: each with each, and
     how they compare. Same seed, same rows, in any number of processes. With --runs-out, runs that are there are not run
     again.
+
+    $ arnold simulate --cluster cluster.csv --trace jobs.csv
+    $ arnold simulate --cluster cluster.csv --trace philly.csv.gz --lenient --policy fifo-backfill --json
+    $ arnold simulate --cluster cluster.csv --trace jobs.csv --scale-load 1.5 --jobs-out jobs.parquet
+    $ arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
+    $ arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
+    $ arnold simulate --cluster cluster.csv --trace jobs.csv --policy fifo,fifo-backfill --algorithm exact,best-fit
+    $ arnold simulate --cluster a.csv --cluster b.csv --trace jobs.csv --scale-load 0.8,1,1.2 --seeds 10 --resample 24
+    $ arnold simulate --cluster cluster.csv --trace jobs.csv --seeds 20 --dask tcp://head:8786 --runs-out study.parquet
     """
     from scheduler.study.executors import local_executor
     from simulator.study import OnDask

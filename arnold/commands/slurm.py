@@ -92,48 +92,6 @@ REFUSED = {
 """Options of sbatch with which ranks would not be where they are planned, why, and what to do."""
 COUNT = ("partition", "time", "constraint", "reservation", "exclude")  # options of sbatch that say which nodes are free
 
-SUBMIT_EXAMPLES = """\b
-Examples:
-  arnold slurm submit --grid tp=8,pp=8,dp=16 -p gpu -t 12:00:00 train.sh
-  arnold slurm submit --grid tp=8,pp=4,dp=8,alpha=0.7 --parsable --ntasks-per-node=8 train.sh --lr 3e-4
-  arnold slurm submit --grid tp=8,dp=4 --test-only train.sh
-"""
-FLAGS_EXAMPLES = """\b
-Examples:
-  arnold slurm flags --store flags.db --measures faulty=drain,straggler=weight
-  arnold slurm flags --store flags.db --measures faulty=drain --through 'sudo -u slurm /etc/slurm/node_keeper'
-"""
-ORDER_EXAMPLES = """\b
-Examples:
-  arnold slurm order 4242
-  MASTER_ADDR=$(arnold slurm order "$SLURM_JOB_ID" | head -n 1)
-"""
-QUEUE_EXAMPLES = """\b
-Examples:
-  arnold slurm queue
-  arnold slurm queue --json
-"""
-EXPLAIN_EXAMPLES = """\b
-Examples:
-  arnold slurm explain 4242
-  arnold slurm explain 4242 --json
-"""
-CHECK_EXAMPLES = """\b
-Examples:
-  arnold slurm check
-  arnold slurm check --orders /shared/arnold/orders
-"""
-SERVE_EXAMPLES = """\b
-Examples:
-  arnold slurm serve
-  arnold slurm serve --policy fifo-backfill --reserve-from 32
-"""
-PAGE_EXAMPLES = """\b
-Examples:
-  arnold slurm page
-  arnold slurm page --bind 127.0.0.1:9000
-"""
-
 
 _orders_option = click.option(
     "--orders", metavar="FOLDER", help="Folder of the orders of ranks.  [default: orders beside TaskProlog]"
@@ -159,7 +117,7 @@ class SbatchCommand(Command):
         return super().parse_args(ctx, [*own, "--", *rest])
 
 
-@command.command("submit", cls=SbatchCommand, epilog=SUBMIT_EXAMPLES)
+@command.command("submit", cls=SbatchCommand)
 @click.option("--grid", metavar="tp=8,dp=4,..", help="Degrees of parallelism; also alpha, level and order.")
 @_orders_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS] SCRIPT [ARGS]...")
@@ -170,6 +128,10 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     too, wherever they stand. Prints what sbatch prints and one line of spread and proof (on standard error with
     --parsable). A job that does not fit now waits for its plan where `arnold slurm serve` runs; else exits 3, 4 if time
     ran out, and as sbatch where that fails.
+
+    $ arnold slurm submit --grid tp=8,pp=8,dp=16 -p gpu -t 12:00:00 train.sh
+    $ arnold slurm submit --grid tp=8,pp=4,dp=8,alpha=0.7 --parsable --ntasks-per-node=8 train.sh --lr 3e-4
+    $ arnold slurm submit --grid tp=8,dp=4 --test-only train.sh
     """
     wish = Submission.read(words)
     grid, orders = grid or wish.options.get("grid"), orders or wish.options.get("orders")
@@ -219,13 +181,16 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     return _ended(number) if "wait" in wish.options else 0
 
 
-@command.command("order", cls=Command, epilog=ORDER_EXAMPLES)
+@command.command("order", cls=Command)
 @_orders_option
 @click.argument("job")
 def order(*, orders: str | None, job: str) -> None:
     """Print the host of each rank of a job, a line each, in the order of ranks.
 
     A node stands once for each of its tasks. Where no order was left it is Slurm's own, and standard error says so.
+
+    $ arnold slurm order 4242
+    $ MASTER_ADDR=$(arnold slurm order "$SLURM_JOB_ID" | head -n 1)
     """
     if not job.isdecimal():
         raise InvalidInput(
@@ -252,7 +217,7 @@ def order(*, orders: str | None, job: str) -> None:
     click.echo("\n".join(node for node in nodes for _ in range(max(1, each))))
 
 
-@command.command("serve", cls=Command, epilog=SERVE_EXAMPLES)
+@command.command("serve", cls=Command)
 @_orders_option
 @policy_option(default=POLICY)
 @click.option(
@@ -269,6 +234,9 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
     A job with the comment `arnold: tp=8,pp=8,dp=12` that begins later (manifests/slurm/job_submit.lua sees to that) is
     planned in the order of Slurm's priority, and begins on its nodes, every rank on its own. Without this daemon its
     begin comes, and Slurm starts it. A second daemon exits 1.
+
+    $ arnold slurm serve
+    $ arnold slurm serve --policy fifo-backfill --reserve-from 32
     """
     import signal
     from threading import Event
@@ -283,7 +251,7 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
     service.run(stop)
 
 
-@command.command("page", cls=Command, epilog=PAGE_EXAMPLES)
+@command.command("page", cls=Command)
 @_orders_option
 @policy_option(default="priority-backfill")
 @page_options
@@ -292,6 +260,9 @@ def page(*, orders: str | None, policy: str, bind: str, host_name: tuple[str, ..
 
     One page: nodes by job, the queue with its reasons, spreads, drained nodes and reservations, looked at as often as a
     twentieth of a core lets it. It is read only. While Slurm gives no answer it shows when it last did.
+
+    $ arnold slurm page
+    $ arnold slurm page --bind 127.0.0.1:9000
     """
     from arnold.pages.live_slurm import SlurmSource
     from scheduler.queue.policy import live_policy
@@ -320,23 +291,30 @@ def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:
     return live, files, decide(live, files, policy=policy, limits=Limits(seconds=10.0))
 
 
-@command.command("queue", cls=JsonCommand, document=f"{ANSWERS}:SlurmQueueDocument", epilog=QUEUE_EXAMPLES)
+@command.command("queue", cls=JsonCommand, document=f"{ANSWERS}:SlurmQueueDocument")
 @_orders_option
 def queue(*, as_json: bool, orders: str | None) -> None:
     """List the jobs of a live Slurm with their grids, plans and reasons.
 
     S and R are DP and PP spread. Of a job that waits the reason is why it has no plan; nothing is written.
+
+    $ arnold slurm queue
+    $ arnold slurm queue --json
     """
     from arnold.documents.slurm_answers import SlurmQueueDocument, print_queue, summaries
 
     answer(SlurmQueueDocument(tuple(summaries(*_looked(orders)))), print_queue, as_json=as_json)
 
 
-@command.command("explain", cls=JsonCommand, document=f"{ANSWERS}:SlurmJobDocument", epilog=EXPLAIN_EXAMPLES)
+@command.command("explain", cls=JsonCommand, document=f"{ANSWERS}:SlurmJobDocument")
 @_orders_option
 @click.argument("job")
 def explain(*, as_json: bool, orders: str | None, job: str) -> None:
-    """Say of a job where it is planned, or why it waits; nothing is written."""
+    """Say of a job where it is planned, or why it waits; nothing is written.
+
+    $ arnold slurm explain 4242
+    $ arnold slurm explain 4242 --json
+    """
     from arnold.documents.slurm_answers import job_document, print_job
 
     live, files, decision = _looked(orders)
@@ -346,13 +324,16 @@ def explain(*, as_json: bool, orders: str | None, job: str) -> None:
     answer(job_document(live.by_number[job], live, files, decision), print_job, as_json=as_json)
 
 
-@command.command("check", cls=JsonCommand, document=f"{ANSWERS}:SlurmChecksDocument", epilog=CHECK_EXAMPLES)
+@command.command("check", cls=JsonCommand, document=f"{ANSWERS}:SlurmChecksDocument")
 @_orders_option
 def check(*, as_json: bool, orders: str | None) -> int:
     """Look at what `submit` and `serve` need: each line is ok, or the line to add.
 
     Versions, clock, TaskProlog, folder of orders, job_submit.lua, privileges of this account, priority, sizes. Exits 2
     where something is missing.
+
+    $ arnold slurm check
+    $ arnold slurm check --orders /shared/arnold/orders
     """
     from arnold.documents.slurm_answers import SlurmChecksDocument, print_checks
     from slurm.checks import checks
@@ -362,7 +343,7 @@ def check(*, as_json: bool, orders: str | None) -> int:
     return 0 if all(check.ok for check in document.checks) else 2
 
 
-@command.command("flags", cls=Command, epilog=FLAGS_EXAMPLES)
+@command.command("flags", cls=Command)
 @file_option("--store", required=True, help=STORE_HELP)
 @click.option(
     "--measures",
@@ -378,6 +359,9 @@ def flags(*, store: str, measures: str, through: str | None) -> None:
     reservation arnold_suspect. drain: with the reason "arnold: WHAT since WHEN". At most 2 % of the nodes and of each
     minipod (one always may) are drained or reserved in a day; only what Arnold drained is resumed. COMMAND is
     manifests/slurm/node_keeper, run as SlurmUser: it checks each change again, and does nothing else.
+
+    $ arnold slurm flags --store flags.db --measures faulty=drain,straggler=weight
+    $ arnold slurm flags --store flags.db --measures faulty=drain --through 'sudo -u slurm /etc/slurm/node_keeper'
     """
     from datetime import UTC, datetime
 

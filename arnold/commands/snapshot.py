@@ -16,19 +16,8 @@ from arnold.options.shared_options import RUNNING_JOBS_HELP
 from ground.errors import InvalidInput
 from ground.files import Source, read_source, write_file
 
-EXAMPLES = """\b
-Examples:
-  arnold snapshot --cluster slurm: --output monday.json
-  arnold snapshot --cluster kube:prod --levels example.com/pod,example.com/rack --output monday.json
-  arnold snapshot --cluster topology.conf --busy nodes.txt --running jobs.txt --output monday.json
-  arnold snapshot --cluster slurm: --against monday.json
-  arnold explain --cluster monday.json --job job.yaml --when
-"""
 
-
-@click.command(
-    "snapshot", cls=JsonCommand, document="arnold.documents.snapshot_answer:SnapshotDocument", epilog=EXAMPLES
-)
+@click.command("snapshot", cls=JsonCommand, document="arnold.documents.snapshot_answer:SnapshotDocument")
 @cluster_options
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
 @file_option("--output", written=True, help="Save it, for --cluster of every command.")
@@ -41,6 +30,12 @@ def command(
 
     Every command takes it as --cluster; its jobs count as running, and its time as now. It holds what the cluster's own
     tools print. What is asked for a job (--partition, --time, --reservation, --exclude, --tolerate) is no part of it.
+
+    $ arnold snapshot --cluster slurm: --output monday.json
+    $ arnold snapshot --cluster kube:prod --levels example.com/pod,example.com/rack --output monday.json
+    $ arnold snapshot --cluster topology.conf --busy nodes.txt --running jobs.txt --output monday.json
+    $ arnold snapshot --cluster slurm: --against monday.json
+    $ arnold explain --cluster monday.json --job job.yaml --when
     """
     from arnold.documents.snapshot_answer import print_snapshot, snapshot_document
     from topology.flag_sources import flags_as_text

@@ -19,18 +19,8 @@ from ground.quantities import capitalised
 if TYPE_CHECKING:
     from health.whatif.worker_nodes import Nodes
 
-EXAMPLES = """\b
-Examples:
-  arnold stragglers trace.parquet --meta meta.yaml
-  arnold stragglers trace.parquet --meta meta.yaml --node-map workers.csv --flags-out flags.json
-  arnold place --cluster cluster.csv --job job.yaml --flags flags.json
-  arnold stragglers trace.parquet --meta meta.yaml --html report.html --chrome-trace steps.json.gz
-"""
 
-
-@click.command(
-    "stragglers", cls=JsonCommand, document="arnold.documents.straggler_answers:StragglersDocument", epilog=EXAMPLES
-)
+@click.command("stragglers", cls=JsonCommand, document="arnold.documents.straggler_answers:StragglersDocument")
 @click.argument("trace", type=FILE)
 @file_option(
     "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the trace shows]"
@@ -65,6 +55,11 @@ def command(
 
     TRACE is a Parquet file of operations (docs: whatif.md); - is stdin. The job is replayed with traced and with
     ideal durations. Nodes are flagged only where slow workers are the cause, each with its own factor.
+
+    $ arnold stragglers trace.parquet --meta meta.yaml
+    $ arnold stragglers trace.parquet --meta meta.yaml --node-map workers.csv --flags-out flags.json
+    $ arnold place --cluster cluster.csv --job job.yaml --flags flags.json
+    $ arnold stragglers trace.parquet --meta meta.yaml --html report.html --chrome-trace steps.json.gz
     """
     if flags_out is not None and node_map is None:
         problem = "no node can be flagged: which worker ran on which node is not known"

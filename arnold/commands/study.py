@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from scheduler.study.placement_sweep import Case, CaseResult, CaseResults
     from scheduler.study.table1 import Table1
 
-TABLE1_EXAMPLES = """\b
-Examples:
-  arnold study table1
-  arnold study table1 --unevenness 0.05 --seed 3 --json
-"""
-
-FRAGMENTED_EXAMPLES = """\b
-Examples:
-  arnold study fragmented
-  arnold study fragmented --clusters 100 --jobs 4 --json > study.json
-  arnold study fragmented --algorithm exact,arnold-mip,kueue-preferred
-"""
-
 
 STUDIES: Mapping[str, CommandRow] = {
     "table1": command_row("study:table1", "Recompute Table 1 of the Arnold paper, with the optimum."),
@@ -60,7 +47,7 @@ class SweepLimits(Limits):
     """Processes that run at once."""
 
 
-@click.command("table1", cls=JsonCommand, document="scheduler.study.table1:Table1", epilog=TABLE1_EXAMPLES)
+@click.command("table1", cls=JsonCommand, document="scheduler.study.table1:Table1")
 @options_of(SweepLimits, defaults={"seconds": 10.0})
 @click.option(
     "--unevenness",
@@ -72,7 +59,11 @@ class SweepLimits(Limits):
 )
 @takes(limits=SweepLimits)
 def table1(*, as_json: bool, unevenness: float, limits: SweepLimits) -> None:
-    """Recompute Table 1 of the Arnold paper: its settings, program and baselines, and the optimum."""
+    """Recompute Table 1 of the Arnold paper: its settings, program and baselines, and the optimum.
+
+    $ arnold study table1
+    $ arnold study table1 --unevenness 0.05 --seed 3 --json
+    """
     from scheduler.study import table1 as study
 
     cases = study.cases(unevenness=unevenness, seed=limits.seed)
@@ -80,15 +71,18 @@ def table1(*, as_json: bool, unevenness: float, limits: SweepLimits) -> None:
     answer(table, print_table1, as_json=as_json)
 
 
-@click.command(
-    "fragmented", cls=JsonCommand, document="scheduler.study.fragmented:FragmentedStudy", epilog=FRAGMENTED_EXAMPLES
-)
+@click.command("fragmented", cls=JsonCommand, document="scheduler.study.fragmented:FragmentedStudy")
 @options_of(SweepLimits, defaults={"seconds": 2.0})
 @click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of clusters.")
 @click.option("--algorithm", metavar="NAME[,..]", help=f"{ALGORITHM_HELP}  [default: all]")
 @takes(limits=SweepLimits)
 def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, limits: SweepLimits) -> None:
-    """Compare algorithms on seeded fragmented clusters."""
+    """Compare algorithms on seeded fragmented clusters.
+
+    $ arnold study fragmented
+    $ arnold study fragmented --clusters 100 --jobs 4 --json > study.json
+    $ arnold study fragmented --algorithm exact,arnold-mip,kueue-preferred
+    """
     from scheduler.study import fragmented as study
     from scheduler.study.table1 import EXACT
 

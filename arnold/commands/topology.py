@@ -17,46 +17,25 @@ from ground.files import write_file
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-CONVERT_EXAMPLES = """\b
-Examples:
-  arnold topology convert topology.conf --to csv --output cluster.csv
-  kubectl get nodes -o json | arnold topology convert - --to slurm-yaml
-  arnold topology convert cluster.csv --busy busy.txt --to csv
-"""
-
-SHOW_EXAMPLES = """\b
-Examples:
-  arnold topology show cluster.csv
-  arnold topology show topology.yaml --busy busy.txt --figure cluster.svg
-  arnold topology show cluster.csv --depth 1 --json
-"""
-
-VALIDATE_EXAMPLES = """\b
-Examples:
-  arnold topology validate cluster.csv
-  kubectl get nodes -o json | arnold topology validate - --levels room,row,rack
-  arnold topology validate topology.conf --json
-"""
-
 
 @click.group("topology", cls=Group)
 def command() -> None:
     """Convert, show or validate a cluster file of any known format."""
 
 
-def _file_command(name: str, document: str, examples: str) -> Callable[[F], click.Command]:
+def _file_command(name: str, document: str) -> Callable[[F], click.Command]:
     """Return a decorator that makes a command of the group, with the file and what lies over it."""
 
     def decorate(function: F) -> click.Command:
         target = f"arnold.documents.topology_answer:{document}"
         taking = state_options(takes(files=ClusterFiles)(function))
         declared = click.argument("cluster", type=FILE, metavar="FILE")(taking)
-        return command.command(name, cls=JsonCommand, document=target, epilog=examples)(declared)
+        return command.command(name, cls=JsonCommand, document=target)(declared)
 
     return decorate
 
 
-@_file_command("convert", "ConvertDocument", CONVERT_EXAMPLES)
+@_file_command("convert", "ConvertDocument")
 @click.option(
     "--to", required=True, metavar="FORMAT", help="New format: csv, slurm-block, slurm-conf, slurm-yaml or topograph."
 )
@@ -65,6 +44,10 @@ def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) 
     """Write a cluster in another format.  FILE may be - for standard input.
 
     What the new format cannot carry is said on standard error and left out.
+
+    $ arnold topology convert topology.conf --to csv --output cluster.csv
+    $ kubectl get nodes -o json | arnold topology convert - --to slurm-yaml
+    $ arnold topology convert cluster.csv --busy busy.txt --to csv
     """
     from arnold.documents.topology_answer import convert_document, print_notes
     from topology.writers import TOPOLOGY_WRITERS
@@ -86,13 +69,18 @@ def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) 
         click.echo(rendering.text.encode(), nl=False)
 
 
-@_file_command("show", "ShowTopologyDocument", SHOW_EXAMPLES)
+@_file_command("show", "ShowTopologyDocument")
 @file_option("--figure", written=True, help="Save a drawing of the cluster: .svg, .png or .html.")
 @click.option(
     "--depth", type=click.IntRange(1, 32), help="Levels of the tree that is printed.  [default: as many as fit]"
 )
 def show(*, as_json: bool, figure: str | None, depth: int | None, files: ClusterFiles) -> None:
-    """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""
+    """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input.
+
+    $ arnold topology show cluster.csv
+    $ arnold topology show topology.yaml --busy busy.txt --figure cluster.svg
+    $ arnold topology show cluster.csv --depth 1 --json
+    """
     from arnold.documents.topology_answer import beside_the_tree, print_notes, show_document, types_of_gpu
     from topology.drawing import draw_cluster
     from topology.summary import summarise_second, text_tree
@@ -112,11 +100,15 @@ def show(*, as_json: bool, figure: str | None, depth: int | None, files: Cluster
     print_notes(topology.notes)
 
 
-@_file_command("validate", "ValidateDocument", VALIDATE_EXAMPLES)
+@_file_command("validate", "ValidateDocument")
 def validate(*, as_json: bool, files: ClusterFiles) -> None:
     """Check a cluster file and say what was understood.  FILE may be - for standard input.
 
     Exits 0 if it is valid, 2 if not: the message has the line, what is wrong and what to do.
+
+    $ arnold topology validate cluster.csv
+    $ kubectl get nodes -o json | arnold topology validate - --levels room,row,rack
+    $ arnold topology validate topology.conf --json
     """
     from arnold.documents.topology_answer import print_validation, validate_document
 

@@ -18,15 +18,6 @@ from ground.errors import InvalidInput
 from ground.files import write_file
 from ground.records import JsonRecord
 
-EXAMPLES = """\b
-Examples:
-  arnold use slurm: --partition gpu
-  arnold use cluster.csv --busy busy.txt --flags flags.db
-  arnold place job.yaml
-  arnold use
-  arnold use --clear
-"""
-
 
 class ContextDocument(JsonRecord):
     """The context of the working directory."""
@@ -37,7 +28,7 @@ class ContextDocument(JsonRecord):
     """Key of the file -> its value, names of files from the working directory."""
 
 
-@click.command("use", cls=JsonCommand, document="arnold.commands.use:ContextDocument", epilog=EXAMPLES)
+@click.command("use", cls=JsonCommand, document="arnold.commands.use:ContextDocument")
 @click.argument("source", type=FILE, metavar="[CLUSTER]", required=False)
 @options_of(ClusterFiles, only=[key for key in OPTIONS if key != "cluster"])
 @click.option("--clear", is_flag=True, help="Remove the context of the working directory.")
@@ -47,6 +38,12 @@ def command(*, as_json: bool, source: str | None, clear: bool, files: ClusterFil
 
     Other commands take from it what their command line leaves open, and say so. The nearest file counts, up to the home
     directory; ARNOLD_CONTEXT names another, and empty none.
+
+    $ arnold use slurm: --partition gpu
+    $ arnold use cluster.csv --busy busy.txt --flags flags.db
+    $ arnold place job.yaml
+    $ arnold use
+    $ arnold use --clear
     """
     own = Path.cwd() / NAME
     given = {key.name: getattr(files, key.name) for key in fields(files) if getattr(files, key.name) != key.default}

@@ -22,15 +22,9 @@ EXIT_CODES: dict[Verdict, int] = {"verified": 0, "not verified": 5, "cannot be t
 STYLES: dict[Verdict, str] = {"verified": GOOD, "not verified": BAD, "cannot be told": SO_SO}
 TOLD: dict[Told, str] = {"holds": "recounted", "fails": "wrong", "not told": "left open"}
 MOST_BYTES = 64 * 2**20  # Of a certificate; one of 100,000 nodes has some 2 MB
-EXAMPLES = """\b
-Examples:
-  arnold place  --cluster cluster.csv --job job.yaml --certificate proof.json
-  arnold verify proof.json --cluster cluster.csv --job job.yaml
-  arnold verify proof.json --cluster cluster.csv --job job.yaml --solver --time-limit 60 --json
-"""
 
 
-@click.command("verify", cls=JsonCommand, document="scheduler.verification.verdict:Verification", epilog=EXAMPLES)
+@click.command("verify", cls=JsonCommand, document="scheduler.verification.verdict:Verification")
 @click.argument("certificate", type=FILE)
 @placement_inputs
 @click.option(
@@ -41,6 +35,10 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
 
     The placement is evaluated, capacities are counted anew, and every refuted pair is recounted in whole numbers. Give
     the options that `arnold place` was given. Exits 5 if a claim is wrong or not shown, 4 if it cannot be told.
+
+    $ arnold place  --cluster cluster.csv --job job.yaml --certificate proof.json
+    $ arnold verify proof.json --cluster cluster.csv --job job.yaml
+    $ arnold verify proof.json --cluster cluster.csv --job job.yaml --solver --time-limit 60 --json
     """
     from ground.documents import load_document
     from scheduler.certificates.certificate import Certificate

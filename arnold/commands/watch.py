@@ -34,17 +34,8 @@ if TYPE_CHECKING:
     from health.peers.watch import Endpoint
     from topology.flags import NodeFlag
 
-EXAMPLES = """\b
-Examples:
-  arnold watch --cluster kube: --prometheus http://prometheus:9090 --store flags.db
-  arnold watch --cluster kube:prod --prometheus $URL --store flags.db --once --json
-  arnold watch --prometheus $URL --store flags.db --progress 'max by (node, gpu) (training_steps)' --policy act
-"""
 
-
-@click.command(
-    "watch", cls=JsonCommand, document="arnold.documents.kubernetes_answers:GangsWatchedDocument", epilog=EXAMPLES
-)
+@click.command("watch", cls=JsonCommand, document="arnold.documents.kubernetes_answers:GangsWatchedDocument")
 @click.option(
     "--cluster",
     default=KUBERNETES,
@@ -78,6 +69,10 @@ def command(
     of use changes nothing (--yes). With --progress, gangs that stand still are looked at more often: the nodes that
     hold them up are flagged, and every step is kept in the GangHistory of the namespace. With --json, each round is one
     document on one line.
+
+    $ arnold watch --cluster kube: --prometheus http://prometheus:9090 --store flags.db
+    $ arnold watch --cluster kube:prod --prometheus $URL --store flags.db --once --json
+    $ arnold watch --prometheus $URL --store flags.db --progress 'max by (node, gpu) (training_steps)' --policy act
     """
     from extender.cluster_api.connect import WhichCluster
 

@@ -11,9 +11,8 @@ from ground.errors import few
 from ground.quantities import decimal, plural
 from ground.records import JsonRecord
 from health.collectives.diagnosis import Certainty
-from health.look.evidence import SaidLines, Suspect
+from health.look.evidence import SaidLines, Suspect, look_flags
 from health.look.folder import FolderLook, LookedAt
-from health.look.suspect_flags import look_flags
 from health.pairs.group_testing import Findings, Pair
 from health.pairs.rounds import Rounds
 from topology.cluster import Cluster

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 from collections import Counter
 from collections.abc import Collection
@@ -23,10 +24,17 @@ class Command(click.Command):
     A plain flag (``--json``) may be repeated: it says the same twice.  Nor may a result go to a file that is read.
     ``--output`` has the short form ``-o``.  A fraction is neither infinite nor NaN.  The help of each
     option says what holds without it.
+
+    :param help: where lines begin with ``$``, as in a shell, these are its examples, and the last of it.
     """
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+    def __init__(
+        self, name: str | None, *, help: str | None = None, epilog: str | None = None, **settings: Any
+    ) -> None:
+        text, *examples = re.split(r"^ *\$ ", help or "", flags=re.MULTILINE)
+        if examples:
+            epilog = "\b\nExamples:\n" + "".join(f"  {example.strip()}\n" for example in examples)
+        super().__init__(name, help=text, epilog=epilog, **settings)
         for option in self.params:
             if isinstance(option, click.Option) and option.opts == ["--output"]:
                 option.opts = ["--output", "-o"]
@@ -125,8 +133,8 @@ class JsonCommand(Command):
         imported only to print its schema.
     """
 
-    def __init__(self, *args: Any, document: str, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+    def __init__(self, name: str | None, *, document: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
         self.document = document
         self.params.append(
             click.Option(

@@ -34,10 +34,10 @@ from benchmarks.report import Promise, promises, section, table
 from extender.controller.actions import release_mark, release_patch
 from extender.gangs.types import GangKey
 from extender.objects import decode_pod
-from tests.e2e.harness.arnold import MANIFESTS, SYSTEM
 from tests.e2e.harness.client import Object, path
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import gang, native_group, pod
+from tests.manifests.rendering import MANIFESTS, SYSTEM, read
 from topology.cluster import Cluster
 from topology.kubernetes.pods import Pod
 
@@ -292,8 +292,8 @@ def _arnold(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, gro
             del thing["spec"]["schedulingGates"]
     else:
         things = gang("gang", space, size=size, annotations=notes)
-    folder = "native" if group else "base"
-    with warm_arnold(plane, cluster, space, scheduler=folder) as arnold, Bindings(plane, space) as bindings:
+    scheduler = read("components/native/scheduler-config.yaml")[0] if group else None
+    with warm_arnold(plane, cluster, space, scheduler=scheduler) as arnold, Bindings(plane, space) as bindings:
         own = ProcessorTime({"scheduler": arnold.scheduler.pid, "extender": arnold.extender.pid})
         plane.admin.create_all(things)
         used = ProcessorTime(_cluster_programs(plane))

@@ -18,7 +18,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
-from tests.e2e.harness.arnold import Arnold, find_native, install, install_native, running
+from tests.e2e.harness.arnold import Arnold, find_native, install, running
 from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.client import Object, client_context
 from tests.e2e.harness.nodes import level_labels, make_real, namespace
@@ -26,6 +26,7 @@ from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import bound, gang
 from tests.e2e.harness.programs import find_kwok, find_programs
 from tests.e2e.harness.waiting import wait_until
+from tests.manifests.rendering import read
 from topology.cluster import Cluster
 from topology.generate import fragment, generate
 
@@ -54,8 +55,8 @@ def stage(cluster: Cluster, *, kubelets: bool = False, native: bool = False) -> 
     programs, kwok = (find_native if native else find_programs)(say), find_kwok(say) if kubelets else None
     with TemporaryDirectory() as folder, ControlPlane(programs, Path(folder) / "plane", kwok=kwok) as plane:
         install(plane)
-        if native:
-            install_native(plane)
+        for thing in read("components/native/rbac.yaml") if native else ():
+            plane.admin.apply(thing)
         plane.scheduler.stop()
         plane.controller_manager.stop()
         if kubelets:
@@ -66,13 +67,13 @@ def stage(cluster: Cluster, *, kubelets: bool = False, native: bool = False) -> 
 
 @contextmanager
 def warm_arnold(
-    plane: ControlPlane, cluster: Cluster, space: str, *, replicas: int = 1, scheduler: str = "base"
+    plane: ControlPlane, cluster: Cluster, space: str, *, replicas: int = 1, scheduler: Object | None = None
 ) -> Iterator[Arnold]:
     """Arnold as its manifests start it, after a first small gang: solver loaded, connections open.
 
     With one replica nothing stands between scheduler and extender, as a Service takes no time of any process either.
 
-    :param scheduler: folder of the manifests with its configuration.
+    :param scheduler: its KubeSchedulerConfiguration; ``None`` = that of base.
     """
     levels, forwarded = level_labels(cluster), replicas > 1
     with running(plane, levels=levels, replicas=replicas, forwarded=forwarded, scheduler=scheduler) as arnold:

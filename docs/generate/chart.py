@@ -22,6 +22,7 @@ OLD = f"not (or {SETTLED} {BETA})"
 """The extender does by a webhook what no policy does."""
 VERSION = "apiVersion: admissionregistration.k8s.io/"
 MUTATING = (f"{VERSION}v1\n", f'{VERSION}{{{{ ternary "v1" "v1beta1" {SETTLED} }}}}\n')
+WHOLE_NODE = ('== "8"', "== {{ .Values.gpusOfNode | quote }}")
 IMAGE = ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n')
 
 
@@ -73,7 +74,10 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
         (
             "certificates.py]\n",
             "certificates.py]\n"
-            f"          {{{{- if {OLD} }}}}\n          args: [arnold-gang]\n          {{{{- end }}}}\n",
+            f"          {{{{- if {OLD} }}}}\n          args:\n            - arnold-gang\n"
+            "            {{- if .Values.allGpuPods }}\n            - arnold-gpu-pods\n            {{- end }}\n"
+            "            {{- if .Values.wholeNodePods }}\n            - arnold-whole-node-pods\n"
+            "            {{- end }}\n          {{- end }}\n",
         ),
     ),
     "components/health/watch.yaml": (
@@ -85,7 +89,8 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "            {{- end }}\n",
         ),
     ),
-    "components/whole-node-pods/admission.yaml": (MUTATING, ("'\"8\"'\n", "'{{ .Values.gpusOfNode | quote }}'\n")),
+    "components/whole-node-pods/admission.yaml": (MUTATING, WHOLE_NODE),
+    "components/before-1.36/whole-node-pods/webhook.yaml": (WHOLE_NODE,),
     "base/namespace.yaml": (("value: 1000000000\n", "value: {{ .Values.priority | int }}\n"),),
 }
 """File below ``manifests`` -> what stands there, and what stands in the template."""
@@ -94,9 +99,12 @@ CONDITIONS: Mapping[str, str] = {
     "base/admission.yaml": f"or {SETTLED} {BETA}",
     "components/before-1.36/admission.yaml": OLD,
     "components/before-1.36/webhook.yaml": OLD,
-    "components/all-gpu-pods/admission.yaml": ".Values.allGpuPods",
-    "components/whole-node-pods/admission.yaml": ".Values.wholeNodePods",
+    "components/all-gpu-pods/admission.yaml": f"and .Values.allGpuPods (or {SETTLED} {BETA})",
+    "components/before-1.36/all-gpu-pods/webhook.yaml": f"and .Values.allGpuPods ({OLD})",
+    "components/whole-node-pods/admission.yaml": f"and .Values.wholeNodePods (or {SETTLED} {BETA})",
+    "components/before-1.36/whole-node-pods/webhook.yaml": f"and .Values.wholeNodePods ({OLD})",
     "components/preemption/rbac.yaml": ".Values.preemption",
+    "components/native/rbac.yaml": ".Values.nativeGroups",
     "overlays/self-signed/certificates.yaml": '(eq .Values.certificates "self-signed")',
     "overlays/cert-manager/certificates.yaml": '(eq .Values.certificates "cert-manager")',
     "components/health/watch.yaml": ".Values.watch.enabled",
@@ -141,6 +149,8 @@ wholeNodePods: false
 gpusOfNode: "8"
 # Gangs take the nodes of others of lower priority.
 preemption: false
+# Pods of a native PodGroup are bound by one write each; scheduler.image is then built from manifests/native.
+nativeGroups: false
 # ServiceMonitor, PrometheusRule and Grafana's dashboard; needs the definitions of the Prometheus Operator.
 monitoring: false
 # `arnold watch`: compares the nodes of each running gang by what Prometheus has of them, and annotates slow ones.
@@ -171,8 +181,7 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
     files["templates/settings.yaml"] = _config_map(
         "arnold-extender-settings", "  {{- toYaml .Values.settings | nindent 2 }}\n"
     )
-    scheduler = _data("config.yaml", _text("base/scheduler-config.yaml"))
-    files["templates/scheduler-config.yaml"] = _config_map("arnold-scheduler-config", scheduler)
+    files["templates/scheduler-config.yaml"] = _config_map("arnold-scheduler-config", _scheduler_config())
     script = _data("certificates.py", _text("overlays/self-signed/certificates.py"))
     made = _config_map("arnold-certificates-script", script)
     files["templates/certificates-script.yaml"] = _only(CONDITIONS["overlays/self-signed/certificates.yaml"], made)
@@ -204,6 +213,20 @@ def _settings(kustomization: str) -> Iterable[str]:
         if literal is None and not line.strip().startswith("#"):
             return
         yield f"  {literal[1]}: {literal[2]!r}" if literal else f"  {line.strip()}"
+
+
+def _scheduler_config() -> str:
+    """Return the configuration of base, with what its one profile has more in the component ``native`` by a value.
+
+    :raises ValueError: they differ in more than that.
+    """
+    plain, grouped = _text("base/scheduler-config.yaml"), _text("components/native/scheduler-config.yaml")
+    head, name, tail = plain.partition("  - schedulerName: arnold\n")
+    plugins = grouped.removeprefix(head + name).removesuffix(tail)
+    if head + name + plugins + tail != grouped:
+        raise ValueError("base and components/native configure more than one profile's plug-ins differently")
+    more = _only(CONDITIONS["components/native/rbac.yaml"], _indented(plugins))
+    return f"{_data('config.yaml', head + name)}{more}{_indented(tail)}"
 
 
 def _template_name(name: str) -> str:
@@ -241,5 +264,8 @@ def _config_map(name: str, data: str, *, labels: str = "") -> str:
 
 
 def _data(name: str, text: str) -> str:
-    lines = [f"    {line}".rstrip() for line in _escaped(text).splitlines()]
-    return "\n".join([f"  {name}: |", *lines]) + "\n"
+    return f"  {name}: |\n{_indented(text)}"
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}".rstrip() + "\n" for line in _escaped(text).splitlines())

@@ -49,7 +49,12 @@ class Backoff:
     def __init__(self, *, first: float, longest: float) -> None:
         self._first, self._longest = first, longest
         self._failures = 0
-        self.until = 0.0  # end of the last wait, on the steady clock
+        self.until = 0.0  # end of the last wait, on the steady clock; 0 = what was tried last worked
+
+    @property
+    def resting(self) -> bool:
+        """Whether it is too early to try again."""
+        return monotonic() < self.until
 
     def next(self) -> float:
         """Return seconds to wait after one more failure."""
@@ -60,4 +65,4 @@ class Backoff:
 
     def reset(self) -> None:
         """Take the next failure for the first again: it worked."""
-        self._failures = 0
+        self._failures, self.until = 0, 0.0

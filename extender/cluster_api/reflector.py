@@ -98,6 +98,13 @@ async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[ListPag
             return
 
 
+async def objects_of(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
+    """Yield all objects of a kind, unread; raise as :func:`pages_of`."""
+    async for page in pages_of(api, resource):
+        for raw in page.items or ():
+            yield bytes(raw)
+
+
 @dataclass(eq=False)
 class Reflector(Generic[T]):
     """Keeps a sink up to date; :meth:`run` never returns."""

@@ -472,17 +472,6 @@ def _makes_room(plan: GangPlan) -> str:
     return f"makes room for gang {plan.key}, of priority {plan.spec.priority}"
 
 
-def _cleared(context: Context, plan: GangPlan) -> bool:
-    """Evict what is left of the single pods on its nodes that are stopped for a gang; return whether all have left.
-
-    Gangs go whole: all their pods are leaving, wherever they are.
-    """
-    singles = [pod for pod in context.victims.values() if str(key_of_pod(pod)) in plan.victims]
-    context.do(*(act.Evict(pod, _makes_room(plan)) for pod in singles if not pod.leaving))
-    there = {*plan.node_names}
-    return not any(pod.node in there or not pod.leaving for pod in context.victims.values())
-
-
 # Gangs with nodes: pods are released, bound, made anew, moved, or late
 
 
@@ -563,7 +552,11 @@ def _go_on(context: Context, progress: PlanProgress) -> None:
         context.give_back(plan, PlanPhase.QUEUED, "NodeLost", f"{unfit.why}; planned anew")
         return
     if plan.preempting:
-        if _cleared(context, plan):
+        # of the single pods on its nodes each is evicted; gangs go whole, wherever their pods are
+        singles = [pod for pod in context.victims.values() if str(key_of_pod(pod)) in plan.victims]
+        context.do(*(act.Evict(pod, _makes_room(plan)) for pod in singles if not pod.leaving))
+        there = {*plan.node_names}
+        if all(pod.leaving and pod.node not in there for pod in context.victims.values()):
             context.do(act.Write(context.renewed(plan, gang).replace(victims=())))
         return
     if any(place.rank in unfit.move for place in progress.pods):
@@ -873,7 +866,7 @@ class Obstacles:
             return f"node {node}: cordoned", None
         if host is not None and host.repelling and (key := repelling_taint(host, self._demands)) is not None:
             return f"node {node}: taint {key}, which the pods do not tolerate", None
-        if (held := self.fleet.held.on(node)) and (others := held - self._own_gpus[node]):
+        if (held := self.fleet.held.gpus_on(node)) and (others := held - self._own_gpus[node]):
             room = 0 if host is None else host.allocatable - others
             # of a node that they fill in part the pods want fewer GPUs than it has
             if room < pods * self.plan.spec.gpus_per_pod:
@@ -904,8 +897,8 @@ class Obstacles:
         """GPUs of the gang's own pods, earlier ones among them, and of those that leave for it, by node."""
         held: Counter[str] = Counter()
         uids = (*(pod.uid for pod in self.gang.pods), *self.victims)
-        for node, gpus in filter(None, map(self.fleet.held.pods.get, uids)):
-            held[node] += gpus
+        for tenant in filter(None, map(self.fleet.held.holders.get, uids)):
+            held[tenant.node] += tenant.request.gpus
         return held
 
 

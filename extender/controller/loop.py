@@ -67,9 +67,7 @@ class GangController:
             shared, heard=self._newcomers.heard, awaited=self._task_ended, told=self._outlooks.told
         )
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
-        self._retries = pacing.GangRetries()
-        self._looks = pacing.GangLooks()
-        self._written_at: dict[GangKey, float] = {}
+        self._paces: defaultdict[GangKey, pacing.GangPace] = defaultdict(pacing.GangPace)
         self._due: dict[GangKey, float] = {}
         self._unplaced: set[GangKey] = set()
         self._rethink = float("-inf")
@@ -111,7 +109,7 @@ class GangController:
             self._due.pop(key, None)
             if key in self._tasks:
                 self._state.changed(key)
-            elif (later := self._looks.due(key, gathering=self._state.gathering(key))) > clock and key not in due:
+            elif (later := self._paces[key].due(gathering=self._state.gathering(key))) > clock and key not in due:
                 self._due[key] = min(later, self._due.get(key, later))
             else:
                 self._consider(key)
@@ -137,25 +135,26 @@ class GangController:
 
     def _consider(self, key: GangKey) -> None:
         """Decide about one gang, and start its task, or come back when it is time for it."""
-        now, started = self._shared.now(), perf_counter()
+        now, started, pace = self._shared.now(), perf_counter(), self._paces[key]
         decision = decide(self._state, now, self._shared.terms, keys=(key,))
         if key in self._state.gang_keys:
-            self._looks.looked(key, perf_counter() - started, gathering=self._state.gathering(key))
+            pace.looked(perf_counter() - started, gathering=self._state.gathering(key))
         else:
-            self._looks.forget(key)
+            pace.rest = 0.0
         self._unplaced.discard(key)
         self._unplaced.update(decision.unplaced)
         if decision.wake is not None:
             self._due[key] = monotonic() + max(0.0, (decision.wake - now).total_seconds())
         if not decision.actions:
+            self._forget_gone(key)
             return
-        clock, later = monotonic(), self._retries.until(key)
+        clock, later = monotonic(), pace.retry.until
         if all(isinstance(action, act.Write) and not action.urgent for action in decision.actions):
-            later = max(later, self._written_at.get(key, 0.0) + pacing.QUIET)
+            later = max(later, pace.written + pacing.QUIET)
         if clock < later:
             self._due[key] = min(later, self._due.get(key, later))
             return
-        self._written_at[key] = clock
+        pace.written = clock
         self._tasks[key] = asyncio.create_task(self._act(key, decision.actions), name=f"gang {key}")
 
     async def _act(self, key: GangKey, actions: Sequence[act.Action]) -> None:
@@ -167,9 +166,9 @@ class GangController:
             self._fails(key, error)
         except Exception:
             logger.exception("a bug in Arnold; the gang is tried again", extra={"gang": str(key)})
-            self._retries.failed(key)
+            self._paces[key].retry.next()
         else:
-            self._retries.forget(key)
+            self._paces[key].retry.reset()
         finally:
             self._ended(key)
 
@@ -232,16 +231,18 @@ class GangController:
     def _ended(self, key: GangKey) -> None:
         """End a gang's task, and look what is next."""
         del self._tasks[key]
-        self._looks.forget(key)
-        if key not in self._state.gang_keys:
-            self._written_at.pop(key, None)
-            self._retries.forget(key)
+        self._paces[key].rest = 0.0
+        self._forget_gone(key)
         self._state.changed(key)
         self._changed.set()
 
+    def _forget_gone(self, key: GangKey) -> None:
+        if key not in self._state.gang_keys:
+            self._paces.pop(key, None)
+
     def _fails(self, key: GangKey, error: ArnoldError) -> None:
         """Let a gang rest."""
-        seconds = self._retries.failed(key)
+        seconds = self._paces[key].retry.next()
         logger.warning("%s; trying again in %.1f s", error, seconds, extra={"gang": str(key)})
 
     def _start_round(self) -> list[float]:
@@ -254,15 +255,16 @@ class GangController:
         """
         if not self._unplaced or self._round is not None:
             return []
-        resting = [self._retries.until(key) for key in self._unplaced if self._retries.resting(key)]
-        unplaced = {key: self._state.gang(key) for key in self._unplaced if not self._retries.resting(key)}
+        resting = {key for key in self._unplaced if self._paces[key].retry.resting}
+        wakes = [self._paces[key].retry.until for key in resting]
+        unplaced = {key: self._state.gang(key) for key in self._unplaced - resting}
         version = self._state.fleet.version
         if not unplaced:
-            return resting
+            return wakes
         clock = monotonic()
         whole, glance = self._rounds.due(unplaced, version), self._glances.due(unplaced, version)
         if clock < min(whole, glance):
-            return [whole, glance, *resting]
+            return [whole, glance, *wakes]
         glances = clock < whole
 
         async def run() -> None:
@@ -290,7 +292,7 @@ class GangController:
         """Keep other tasks off a gang while the solver is asked about it."""
         if self._draining or not self._shared.leads():
             raise NotLeading("this replica does not lead any more")
-        if key in self._tasks or key not in self._unplaced or self._retries.resting(key):
+        if key in self._tasks or key not in self._unplaced or self._paces[key].retry.resting:
             yield False
             return
         self._tasks[key] = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -38,51 +37,27 @@ def pause_after(seconds: float) -> float:
     return min(max(PAUSE, seconds / SHARE), LONGEST_PAUSE)
 
 
-class GangLooks:
-    """When gangs were looked at, and when news of them are worth another look.
+@dataclass(slots=True)
+class GangPace:
+    """When one gang is worth another look, a write that only tells people more, and another try; by the steady clock.
 
     Putting together a gang of a thousand pods takes milliseconds, and each of its pods comes, is released and is bound:
     a look at every change would take longer than all else.
     """
 
-    def __init__(self) -> None:
-        self._rests: dict[GangKey, tuple[float, bool]] = {}
+    written: float = 0.0  # when something was last done about it
+    rest: float = 0.0  # until when news of it wait
+    gathered: bool = False  # whether pods of it were missing at the last look
+    # after failures: soon at first, then after twice the time with each further one
+    retry: Backoff = field(default_factory=lambda: Backoff(first=RETRY[0], longest=RETRY[1]))
 
-    def looked(self, key: GangKey, seconds: float, *, gathering: bool) -> None:
-        """Note that a gang was looked at just now, what that took, and whether pods of it were missing."""
-        self._rests[key] = monotonic() + min(seconds / GANG_SHARE, LONGEST_REST), gathering
+    def looked(self, seconds: float, *, gathering: bool) -> None:
+        """Note that it was looked at just now, what that took, and whether pods of it were missing."""
+        self.rest, self.gathered = monotonic() + min(seconds / GANG_SHARE, LONGEST_REST), gathering
 
-    def due(self, key: GangKey, *, gathering: bool) -> float:
-        """Return when to look at a gang that has changed, on the steady clock: at once when the last pod has come."""
-        until, gathered = self._rests.get(key, (0.0, False))
-        return until if gathering == gathered else 0.0
-
-    def forget(self, key: GangKey) -> None:
-        """Have the next news of a gang looked at without delay."""
-        self._rests.pop(key, None)
-
-
-class GangRetries:
-    """When gangs that failed are tried again: soon at first, then after twice the time with each further failure."""
-
-    def __init__(self) -> None:
-        self._backoffs: defaultdict[GangKey, Backoff] = defaultdict(lambda: Backoff(first=RETRY[0], longest=RETRY[1]))
-
-    def failed(self, key: GangKey) -> float:
-        """Return the seconds for which a gang that failed once more is left alone."""
-        return self._backoffs[key].next()
-
-    def until(self, key: GangKey) -> float:
-        """Return when a gang is tried again, on the steady clock; 0 if it has not failed."""
-        return self._backoffs[key].until if key in self._backoffs else 0.0
-
-    def resting(self, key: GangKey) -> bool:
-        """Return whether it is too early to try a gang again."""
-        return monotonic() < self.until(key)
-
-    def forget(self, key: GangKey) -> None:
-        """Forget the failures of a gang that is gone or came through."""
-        self._backoffs.pop(key, None)
+    def due(self, *, gathering: bool) -> float:
+        """Return when to look at it after a change: at once when the last pod has come."""
+        return self.rest if gathering == self.gathered else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def held(state: ClusterCache, reservation: Reservation, gang: Gang | None, now: 
     others, own = 0, None if gang is None else gang.key
     for node in reservation.zone:
         owner = state.fleet.promised_to(node)
-        others += owner != own if owner is not None else state.fleet.held.on(node) > 0
+        others += owner != own if owner is not None else state.fleet.held.gpus_on(node) > 0
     size, spread = plural(len(reservation.zone), "node"), reservation.spread or (0, 0)
     worth = f"DP spread {spread[0]}, PP spread {spread[1]}, objective {reservation.objective or 0:g}"
     left = f"; {others} of them still held by others" if others else ""

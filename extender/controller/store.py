@@ -27,10 +27,11 @@ from extender.controller.actions import EventNote, release_patch
 from extender.controller.pacing import Preemption, Timeouts
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
+from extender.incidents import write_history
 from extender.kubernetes_names import HISTORY_NAME, PLANNED
 from extender.objects import DISRUPTED, DisruptionBudget, NamespaceObject, Owner, decode_pod, decode_version
 from extender.plans.custom_resource import StoredObject
-from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
+from extender.plans.gang_history import EndedRun, GangHistory, decode_history
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan, object_name
 from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
 from ground.errors import ArnoldError, InvalidInput
@@ -190,11 +191,30 @@ class Writer:
     _learning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, plan: GangPlan) -> GangPlan:
-        """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
+        """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read.
+
+        The spec is written if it is new or has changed, then the status: the API server takes them apart.
+        """
+        document, name, namespace = encode_plan(plan), object_name(plan.key), plan.key.namespace
+        before = self.state.plans.get(plan.key)
+        spec: Document = {part: document[part] for part in ("apiVersion", "kind", "metadata", "spec")}
         self.state.under_way[plan.key] = done = asyncio.Event()
         try:
             with self._counted("plan"):
-                stored = decode_own_plan(await self._store(plan))
+                raw = b""
+                if not plan.uid:
+                    raw = await self.for_plans.create(client.GANGPLANS, spec, namespace=namespace)
+                elif before is None or before.spec != plan.spec:
+                    raw = await self.for_plans.replace(client.GANGPLANS, name, spec, namespace=namespace)
+                if raw:
+                    # The second half names the version that the first has made.
+                    written = decode_own_plan(raw)
+                    document["metadata"] |= {"uid": written.uid, "resourceVersion": written.resource_version}
+                    self._check()
+                raw = await self.for_plans.replace(
+                    client.GANGPLANS, name, document, namespace=namespace, subresource="status"
+                )
+                stored = decode_own_plan(raw)
             self.stores.plans.wrote(stored, new=not plan.uid)
         finally:
             self.state.under_way.pop(plan.key, None)
@@ -281,21 +301,15 @@ class Writer:
             with self._counted("history"):
                 before = cached or GangHistory(namespace=namespace)
                 try:
-                    raw = await self._write_history(more(before))
+                    raw = await write_history(self.for_plans, more(before))
                 except Conflict:
                     # The watch is behind, or what is there could not be read.
                     raw = await self.for_plans.get(client.HISTORIES, HISTORY_NAME, namespace=namespace)
                     before = decode_history(raw)
                     if (after := more(before)) is not before:
                         self._check()
-                        raw = await self._write_history(after)
+                        raw = await write_history(self.for_plans, after)
             self.stores.histories.wrote(decode_history(raw), new=cached is None)
-
-    async def _write_history(self, history: GangHistory) -> bytes:
-        document, namespace = encode_history(history), history.namespace
-        if not history.uid:
-            return await self.for_plans.create(client.HISTORIES, document, namespace=namespace)
-        return await self.for_plans.replace(client.HISTORIES, HISTORY_NAME, document, namespace=namespace)
 
     async def forget(self, plan: GangPlan) -> None:
         """Delete a plan, or raise ``Conflict``: it is another of the same name by now."""
@@ -311,26 +325,6 @@ class Writer:
         return await self.for_pods.patch(
             client.PODS, pod.name, change, kind="strategic-merge-patch", namespace=pod.namespace, subresource="status"
         )
-
-    async def _store(self, plan: GangPlan) -> bytes:
-        """Write the spec if it is new or has changed, then the status: the API server takes them apart."""
-        document = encode_plan(plan)
-        name, namespace = object_name(plan.key), plan.key.namespace
-        before = self.state.plans.get(plan.key)
-        spec: Document = {part: document[part] for part in ("apiVersion", "kind", "metadata", "spec")}
-        raw = b""
-        if not plan.uid:
-            self._check()
-            raw = await self.for_plans.create(client.GANGPLANS, spec, namespace=namespace)
-        elif before is None or before.spec != plan.spec:
-            self._check()
-            raw = await self.for_plans.replace(client.GANGPLANS, name, spec, namespace=namespace)
-        if raw:
-            # The second half names the version that the first has made.
-            written = decode_own_plan(raw)
-            document["metadata"] |= {"uid": written.uid, "resourceVersion": written.resource_version}
-        self._check()
-        return await self.for_plans.replace(client.GANGPLANS, name, document, namespace=namespace, subresource="status")
 
     def _check(self) -> None:
         if not self.leads():

@@ -15,7 +15,7 @@ import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host, host_of, widest_of
 from extender.fleet.images import NodeImages
-from extender.fleet.resources import HeldGpus, NodeResources
+from extender.fleet.resources import NodeResources, Tenant, tenant_of
 from extender.fleet.table import NOWHERE, FleetTable, GangView, Own, Problem, make_table, make_view
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
@@ -41,14 +41,11 @@ class Fleet:
         placing = self._configured or (*NVLINK, *(label for preset in PRESETS for label in preset.labels))
         self._placing = tuple(dict.fromkeys((*placing, *self._domains.values())))
         self._hosts: dict[str, Host] = {}
-        self.held = HeldGpus()
-        self._resources = NodeResources()
+        self.held = NodeResources()
         self.images = NodeImages()  # no plan has to be made anew for them
-        self._promises: dict[str, set[GangKey]] = {}
-        self._promised_by: dict[GangKey, frozenset[str]] = {}
-        # node -> pods released to it for which no plan speaks -> their gang
-        self._releases: defaultdict[str, dict[str, GangKey]] = defaultdict(dict)
-        self._release_of: dict[str, tuple[str, GangKey]] = {}
+        # node -> the gangs whose plans have it, and UIDs of pods released to it for which no plan speaks -> their gang
+        self._claims: defaultdict[str, dict[GangKey | str, GangKey]] = defaultdict(dict)
+        self._claimed: dict[GangKey | str, dict[str, GangKey]] = {}  # the same by gang or pod
         self._table: FleetTable | None = None
         self._occupancy = _uncounted((), None)
         self._annotated = np.zeros(0, dtype=np.bool_)
@@ -72,68 +69,52 @@ class Fleet:
 
     def put_pod(self, pod: Pod) -> None:
         """Take in a pod that appeared or changed: what it holds of a node, until it has ended or is gone."""
-        node = pod.node
-        if node is None or pod.terminal:
+        if pod.node is None or pod.terminal:
             self.drop_pod(pod.uid)
-            return
-        gpus = pod.readable_gpus
-        if self.held.pods.get(pod.uid, (node, 0)) != (node, gpus):
+        elif (new := tenant_of(pod, pod.node)) != self.held.tenant(pod.uid):
             self.drop_pod(pod.uid)
-            if gpus:
-                self.held.put(pod.uid, pod.namespace, node, gpus)
-                self._changed(node)
-        if self._resources.put(pod, node):
-            self._taken(node)
+            self.held.put(pod.uid, new)
+            self._taken(new)
 
     def drop_pod(self, uid: str) -> None:
         """Drop a pod that is gone."""
-        if (node := self.held.drop(uid)) is not None:
-            self._changed(node)
-        if (where := self._resources.drop(uid)) is not None:
-            self._taken(where)
+        if (old := self.held.drop(uid)) is not None:
+            self._taken(old)
 
     def promise(self, key: GangKey, nodes: Collection[str]) -> None:
         """Promise nodes to a gang: all of these, and no others."""
-        before, after = self._promised_by.pop(key, frozenset()), frozenset(nodes)
-        if after:
-            self._promised_by[key] = after
-        for name in after - before:
-            self._promises.setdefault(name, set()).add(key)
-            self._changed(name)
-        for name in before - after:
-            self._promises[name].discard(key)
-            if not self._promises[name]:
-                del self._promises[name]
-            self._changed(name)
+        self._claim(key, dict.fromkeys(nodes, key))
 
     def release(self, uid: str, node: str | None, key: GangKey) -> None:
         """Promise the node that a pod was released to, and no other, to the pod's gang, as no plan speaks for it.
 
         :param node: ``None`` = the pod keeps no node any more.
         """
-        before, after = self._release_of.pop(uid, None), None if node is None else (node, key)
-        if after is not None:
-            self._release_of[uid] = after
-        if before == after:
-            return
-        if before is not None:
-            del self._releases[before[0]][uid]
-            self._changed(before[0])
-        if after is not None:
-            self._releases[after[0]][uid] = key
-            self._changed(after[0])
+        self._claim(uid, {} if node is None else {node: key})
+
+    def _claim(self, by: GangKey | str, after: dict[str, GangKey]) -> None:
+        before = self._claimed.pop(by, {})
+        if after:
+            self._claimed[by] = after
+        for name in {name for name, _ in before.items() ^ after.items()}:
+            if name in after:
+                self._claims[name][by] = after[name]
+            else:
+                del self._claims[name][by]
+            self._changed(name)
 
     def released_to(self, uid: str) -> str | None:
         """Return the node that is promised to a pod's gang by the pod itself, as no plan speaks for it."""
-        return self._release_of[uid][0] if uid in self._release_of else None
+        return next(iter(self._claimed.get(uid, ())), None)
 
     def promised_to(self, name: str) -> GangKey | None:
         """Return the gang that a node is promised to: by a plan, or else by the release of a pod for which none speaks.
 
         Of several, which forged plans can bring about, the first.
         """
-        keys = self._promises.get(name) or self._releases.get(name, {}).values()
-        return min(keys, default=None)
+        if not (claims := self._claims.get(name)):
+            return None
+        return min([key for by, key in claims.items() if by == key] or claims.values())
 
     def host(self, name: str) -> Host | None:
         """Return a node as it was last seen; ``None`` = there is no such node."""
@@ -147,7 +128,7 @@ class Fleet:
     def gpus_of(self, namespace: str) -> int:
         """Return GPUs that pods of a namespace hold, and all those of nodes that are promised to its gangs."""
         self._count()
-        return self.held.of(namespace)
+        return self.held.gpus_of(namespace)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -193,7 +174,7 @@ class Fleet:
             self._annotated = np.zeros(len(self._table.hosts), dtype=np.bool_)
             self._dirty.update(self._table.index_of)
             rows = self._table.hosts
-            self._resources.place([host.name for host in rows], [self._hosts[host.name].offers for host in rows])
+            self.held.place([host.name for host in rows], [self._hosts[host.name].offers for host in rows])
         return self._table
 
     @property
@@ -242,7 +223,7 @@ class Fleet:
         shortages = []
         if tree is not None:
             sharing = np.clip(tree.gpus // max(1, request.gpus), 1, pods).astype(np.int32)
-            shortages = [lack for lack in self._resources.shortages(request, sharing) if lack.rows.any()]
+            shortages = [lack for lack in self.held.shortages(request, sharing) if lack.rows.any()]
         view = make_view(
             self.table, hosts, occupancy, demands=demands, counted=counted, own=own, shortages=shortages, now=now
         )
@@ -268,7 +249,7 @@ class Fleet:
         :param own: UIDs of pods that are not others.
         """
         host, request = self._hosts.get(name), widest_of(demands)
-        return "" if host is None else self._resources.lacking(name, host.offers, request, pods=pods, own=own)
+        return "" if host is None else self.held.lacking(name, host.offers, request, pods=pods, own=own)
 
     def _place(self, host: Host) -> tuple[object, ...]:
         """Return what the tree depends on."""
@@ -278,10 +259,10 @@ class Fleet:
         """Take note that something else has changed that plans depend on: which gangs may use which nodes."""
         self.version += 1
 
-    def _taken(self, name: str) -> None:
-        """Take note of a pod that came or went; one on a node without GPUs concerns no plan."""
-        if (host := self._hosts.get(name)) is None or host.gpus:
-            self._changed(name)
+    def _taken(self, tenant: Tenant) -> None:
+        """Take note of a pod that came or went; one without GPUs on a node without any concerns no plan."""
+        if tenant.request.gpus or (host := self._hosts.get(tenant.node)) is None or host.gpus:
+            self._changed(tenant.node)
 
     def _changed(self, name: str, *, rebuild: bool = False) -> None:
         self.version += 1
@@ -299,10 +280,10 @@ class Fleet:
             self.held.count(name, size=size, shares=shares, promised=promised)
             if i is not None and host is not None:
                 # what is free of shared GPUs are parts, no GPUs: kube-scheduler counts them
-                free = 0 if host.sharing else min(host.gpus, max(0, host.allocatable - self.held.on(name)))
+                free = 0 if host.sharing else min(host.gpus, max(0, host.allocatable - self.held.gpus_on(name)))
                 self._occupancy.put(i, free=free, promised=gang is not None)
                 self._annotated[i] = host.annotated is not None
-                self._resources.recount(i, host.offers)
+                self.held.recount(i, host.offers)
         self._dirty.clear()
 
 

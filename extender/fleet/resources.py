@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -172,8 +171,15 @@ class Tenant:
     """A pod on a node, and what it takes of it."""
 
     node: str
+    namespace: str
     request: PodRequest
-    staying: bool  # whether it belongs to the node and leaves only with it
+    staying: bool = False  # whether it belongs to the node and leaves only with it
+
+
+def tenant_of(pod: Pod, node: str) -> Tenant:
+    """Return what a pod takes of the node that it is bound to."""
+    maker = pod.owner
+    return Tenant(node, pod.namespace, request_of(pod), maker is not None and maker.kind in _STAYING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,35 +192,41 @@ class Shortage:
 
 
 class NodeResources:
-    """What pods take of each node, and what is left in columns, one for each resource that was asked for."""
+    """What pods take of each node: GPUs, which are counted for namespaces too, and what is left of all else in columns,
+    one for each resource that was asked for.
+    """
 
     def __init__(self) -> None:
-        self._tenants: dict[str, Tenant] = {}  # by the pod's UID
+        self._tenants: dict[str, Tenant] = {}
         self._held: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._staying: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._ports: defaultdict[str, Counter[HostPort]] = defaultdict(Counter)
+        self._gpus: defaultdict[str, Counter[str]] = defaultdict(Counter)  # of a node, by namespace
         self._offers: Sequence[Mapping[str, int]] = ()
         self._names: Sequence[str] = ()
         self._free: dict[str, npt.NDArray[np.int64]] = {}
         self._lasting: dict[str, npt.NDArray[np.int64]] = {}
+        self._counted: dict[str, Mapping[str, int]] = {}
+        self._namespaces = Counter[str]()
+        self.holders: dict[str, Tenant] = {}  # those with GPUs, by the pod's UID
 
-    def put(self, pod: Pod, node: str) -> bool:
-        """Take in a pod that is bound to a node, and return whether anything is another than before."""
-        maker = pod.owner
-        new = Tenant(node, request_of(pod), maker is not None and maker.kind in _STAYING)
-        if self._tenants.get(pod.uid) == new:
-            return False
-        self.drop(pod.uid)
-        self._tenants[pod.uid] = new
-        self._add(new, 1)
-        return True
+    def tenant(self, uid: str) -> Tenant | None:
+        """Return a pod that is on a node; ``None`` = it is on none."""
+        return self._tenants.get(uid)
 
-    def drop(self, uid: str) -> str | None:
-        """Drop a pod that is gone or has ended, and return its node; ``None`` = it was on none."""
-        if (old := self._tenants.pop(uid, None)) is None:
-            return None
-        self._add(old, -1)
-        return old.node
+    def put(self, uid: str, tenant: Tenant) -> None:
+        """Take in a pod that is not known."""
+        self._tenants[uid] = tenant
+        if tenant.request.gpus:
+            self.holders[uid] = tenant
+        self._add(tenant, 1)
+
+    def drop(self, uid: str) -> Tenant | None:
+        """Drop a pod that is gone or has ended, and return what it took; ``None`` = it was on no node."""
+        if (old := self._tenants.pop(uid, None)) is not None:
+            self.holders.pop(uid, None)
+            self._add(old, -1)
+        return old
 
     def place(self, names: Sequence[str], offers: Sequence[Mapping[str, int]]) -> None:
         """Take other nodes as rows, with what each offers; all are counted when they are asked for."""
@@ -275,16 +287,42 @@ class NodeResources:
         taken = self._taken(+ports, request.ports)
         return "" if taken is None else f"host port {taken} is taken"
 
+    def gpus_on(self, node: str) -> int:
+        """Return GPUs of a node that pods hold."""
+        return self._gpus[node].total() if node in self._gpus else 0
+
+    def count(self, node: str, *, size: int, shares: int = 1, promised: str | None) -> None:
+        """Count the GPUs of a node for its namespaces: what pods hold, and all of it if it is promised.
+
+        :param size: GPUs that it has; 0 = it is gone.
+        :param shares: how many of what pods hold are one GPU.
+        :param promised: namespace of the gang that it is promised to.
+        """
+        self._namespaces.subtract(self._counted.pop(node, {}))
+        now = {namespace: -(-held // shares) for namespace, held in self._gpus.get(node, {}).items() if held}
+        if promised is not None:
+            now[promised] = max(size, now.get(promised, 0))
+        if now:
+            self._counted[node] = now
+            self._namespaces.update(now)
+
+    def gpus_of(self, namespace: str) -> int:
+        """Return GPUs that a namespace has in use or is promised, by the nodes as they were counted last."""
+        return self._namespaces[namespace]
+
     def _add(self, tenant: Tenant, sign: int) -> None:
-        for name, amount in tenant.request.amounts:
-            self._held[tenant.node][name] += sign * amount
+        node, request = tenant.node, tenant.request
+        for name, amount in request.amounts:
+            self._held[node][name] += sign * amount
             if tenant.staying:
-                self._staying[tenant.node][name] += sign * amount
-        for port in tenant.request.ports:
-            self._ports[tenant.node][port] += sign
-        if sign < 0 and not self._held[tenant.node][PODS]:
-            for counts in (self._held, self._staying, self._ports):
-                counts.pop(tenant.node, None)
+                self._staying[node][name] += sign * amount
+        for port in request.ports:
+            self._ports[node][port] += sign
+        if request.gpus:
+            self._gpus[node][tenant.namespace] += sign * request.gpus
+        if sign < 0 and not self._held[node][PODS]:
+            for counts in (self._held, self._staying, self._ports, self._gpus):
+                counts.pop(node, None)
 
     def _left(self, row: int, name: str) -> tuple[int, int]:
         """Return what is left of a resource on a row, now and when all pods that may leave are gone."""
@@ -312,57 +350,3 @@ def _wanted(name: str, amount: int, pods: int) -> str:
     if name == PODS:
         return f"{amount * pods} place{'s' * (amount * pods > 1)} for pods"
     return in_words(name, amount) if pods == 1 else f"{pods} x {in_words(name, amount)}"
-
-
-class HeldGpus:
-    """Kept up to date pod by pod; :meth:`count` adds up a node anew for the namespaces that have some of it."""
-
-    def __init__(self) -> None:
-        self._pods: dict[str, tuple[str, int]] = {}
-        self._owner: dict[str, str] = {}
-        self._nodes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._counted: dict[str, Mapping[str, int]] = {}
-        self._namespaces = Counter[str]()
-        self.pods: Mapping[str, tuple[str, int]] = MappingProxyType(self._pods)
-        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
-
-    def put(self, uid: str, namespace: str, node: str, gpus: int) -> None:
-        """Take in a pod that is not known, with at least one GPU."""
-        self._pods[uid], self._owner[uid] = (node, gpus), namespace
-        self._nodes[node][namespace] += gpus
-
-    def drop(self, uid: str) -> str | None:
-        """Drop a pod; return its node, ``None`` = it held nothing."""
-        if (old := self._pods.pop(uid, None)) is None:
-            return None
-        (node, gpus), namespace = old, self._owner.pop(uid)
-        held = self._nodes[node]
-        held[namespace] -= gpus
-        if not held[namespace]:
-            del held[namespace]
-        if not held:
-            del self._nodes[node]
-        return node
-
-    def on(self, node: str) -> int:
-        """Return GPUs of a node that pods hold."""
-        return self._nodes[node].total() if node in self._nodes else 0
-
-    def count(self, node: str, *, size: int, shares: int = 1, promised: str | None) -> None:
-        """Count a node for its namespaces: what pods hold, and all of it if it is promised.
-
-        :param size: GPUs that it has; 0 = it is gone.
-        :param shares: how many of what pods hold are one GPU.
-        :param promised: namespace of the gang that it is promised to.
-        """
-        self._namespaces.subtract(self._counted.pop(node, {}))
-        now = {namespace: -(-held // shares) for namespace, held in self._nodes.get(node, {}).items()}
-        if promised is not None:
-            now[promised] = max(size, now.get(promised, 0))
-        if now:
-            self._counted[node] = now
-            self._namespaces.update(now)
-
-    def of(self, namespace: str) -> int:
-        """Return GPUs that a namespace has in use or is promised, by the nodes as they were counted last."""
-        return self._namespaces[namespace]

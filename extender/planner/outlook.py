@@ -124,7 +124,14 @@ def outlook(question: OutlookQuestion, stopping_limits: Limits = _LIMITS) -> tup
         return "", None
     if stopping is not None and (not stopping.jobs or stopping.outcome.evaluation is None):
         stopping = None
-    return "; ".join(filter(None, (_when(starts, question, now), _stop(stopping, question)))), stopping
+    words = _when(starts, question, now)
+    if stopping is not None:
+        told = {
+            other.name: f" ({plural(len(other.nodes), 'node')}, priority {other.priority or 0:g})"
+            for other in stopping.jobs
+        }
+        words += f"; stopping {_names(told, question, told)} would start it now"
+    return words, stopping
 
 
 def _when(starts: StartTimes, question: OutlookQuestion, now: float) -> str:
@@ -144,16 +151,6 @@ def _when(starts: StartTimes, question: OutlookQuestion, now: float) -> str:
     ends = "ends" if len(starts.after) == 1 else "end"
     when = f" when {_names(starts.after, question)} {ends}" if starts.after else ""
     return f"starts{span}{when}{others}"
-
-
-def _stop(stopping: StopProposal | None, question: OutlookQuestion) -> str:
-    if stopping is None:
-        return ""
-    told = {
-        other.name: f" ({plural(len(other.nodes), 'node')}, priority {other.priority or 0:g})"
-        for other in stopping.jobs
-    }
-    return f"stopping {_names(told, question, told)} would start it now"
 
 
 def _names(names: Iterable[str], question: OutlookQuestion, told: dict[str, str] | None = None) -> str:

@@ -88,7 +88,15 @@ def solve(question: Asked, limits: Limits) -> Answer:
         if outcome.evaluation is not None:
             break
     if outcome.evaluation is None or outcome.proposal.nodes is None:
-        return _chosen_refused(question, job, outcome) if question.chosen else _no_room(question, outcome, limits)
+        if not question.chosen:
+            return _no_room(question, outcome, limits)
+        # it cannot have the nodes that its pods select: now, or ever
+        later = _as_chosen(question, cluster.emptied(), job, outcome).evaluation is not None
+        fix = f"{'wait, or ' if later else ''}{_LET_GO}"
+        why = f"its pods select their nodes, and cannot have them: {outcome.reason}\nTo fix: {fix}"
+        answer = _unplaced(question, why, reason="NoRoom" if later else "", fits_empty=later)
+        rows = np.array([question.table.index_of[name] for name in question.chosen])
+        return replace(answer, usable=_usable(question, rows) if later else None)
     evaluation = outcome.evaluation
     job = job.replace(gpus_per_node=outcome.gpus_per_node or job.gpus_per_node, node_sizes=())
     if job.nodes_of_tp == 1:  # a level was named for nodes of another size
@@ -130,16 +138,6 @@ def _as_chosen(question: Asked, cluster: Cluster, job: Job, best: Outcome) -> Ou
     """Return the nodes that the gang's pods select, weighed by what is proved of the best ones."""
     nodes = by_cell(cluster, job, question.chosen[:: job.gpus_per_node // question.of_pods.gpus_per_node])
     return judge(best.algorithm, cluster, job, replace(best.proposal, nodes=nodes, in_order=True))
-
-
-def _chosen_refused(question: Asked, job: Job, outcome: Outcome) -> Answer:
-    """Return why a gang cannot have the nodes that its pods select: now, or ever."""
-    later = _as_chosen(question, question.cluster.emptied(), job, outcome).evaluation is not None
-    why = f"its pods select their nodes, and cannot have them: {outcome.reason}\nTo fix: {'wait, or ' if later else ''}"
-    answer = _unplaced(question, why + _LET_GO, reason="NoRoom" if later else "", fits_empty=later)
-    mask = np.zeros(len(question.table.hosts), dtype=np.bool_)
-    mask[[question.table.index_of[name] for name in question.chosen]] = True
-    return replace(answer, usable=UsableRows(question.table, mask) if later else None)
 
 
 def _base(question: Question, job: Job | None) -> GangPlan:
@@ -205,9 +203,13 @@ def _no_room(question: Asked, outcome: Outcome, limits: Limits) -> Answer:
     if fits_empty is False:
         return answer
     rows = question.rows[admissible(cluster.emptied(), job)]
+    return replace(answer, usable=_usable(question, rows[rows >= 0]))
+
+
+def _usable(question: Asked, rows: IntArray) -> UsableRows:
     mask = np.zeros(len(question.table.hosts), dtype=np.bool_)
-    mask[rows[rows >= 0]] = True
-    return replace(answer, usable=UsableRows(question.table, mask))
+    mask[rows] = True
+    return UsableRows(question.table, mask)
 
 
 def _kept_from_it(case: PlanningCase) -> tuple[str, str]:

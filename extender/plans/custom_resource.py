@@ -131,7 +131,12 @@ def encode_resource(
 
 
 def decode_resource(
-    raw: bytes | dict[str, Any], kind: type[T], fields: Callable[[StoredObject], dict[str, Any]], *, name: str, fix: str
+    raw: bytes | dict[str, Any] | StoredObject,
+    kind: type[T],
+    fields: Callable[[StoredObject], dict[str, Any]],
+    *,
+    name: str,
+    fix: str,
 ) -> T:
     """Return the struct of an object of ours.
 
@@ -141,7 +146,8 @@ def decode_resource(
     """
     where = ""
     try:
-        stored = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
+        stored = _decoder.decode(raw) if isinstance(raw, bytes) else raw
+        stored = msgspec.convert(stored, StoredObject) if isinstance(stored, dict) else stored
         meta, status = stored.metadata, stored.status
         where = f"{meta.namespace}/{meta.name}"
         if (spread := status.get("spread")) is not None:

@@ -22,10 +22,9 @@ import msgspec
 
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GROUP, HISTORY_KIND, HISTORY_NAME, VERSION
-from extender.plans.custom_resource import Instant, StoredObject, StoredPart, written
+from extender.plans.custom_resource import Instant, StoredObject, StoredPart, decode_resource, written
 from extender.plans.gang_plan import GangPlan, canonical_uid
 from extender.texts import clip
-from ground.errors import InvalidInput
 from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, RunTimes, foreseen
 
 MOST_KINDS = 256  # kinds of gangs of one namespace; of more, those that ended longest ago are forgotten: some 50 kB
@@ -75,6 +74,15 @@ class AlikeGangs(StoredPart, frozen=True, kw_only=True):
     gpus: Annotated[int, msgspec.Meta(ge=0, le=MOST_GPUS)]  # in all
     run_times: RunTimes
 
+    def __post_init__(self) -> None:
+        """Refuse what :meth:`GangHistory.learnt` never makes: a forged one must not reach the queue."""
+        sums, most = self.run_times, log(LONGEST)
+        # 1 leaves room for rounding; no distance from a mean is larger than the range
+        sound = sums.jobs >= 1 and 0.0 < sums.seconds <= LONGEST + 1 and -1.0 <= sums.logs <= most + 1
+        sound = sound and 0.0 <= sums.squares <= sums.jobs * (most + 1) ** 2
+        if not sound or self.pattern != clip(self.pattern, LONGEST_PATTERN):
+            raise ValueError(f"no gangs run so: {clip(self.pattern, LONGEST_PATTERN)!r}")
+
 
 class IncidentStep(StoredPart, frozen=True, kw_only=True):
     """One link of a chain of evidence."""
@@ -91,7 +99,7 @@ class GangIncident(StoredPart, frozen=True, kw_only=True):
     since: Instant  # when it stood still
     nodes: tuple[str, ...] = ()  # that hold it up; empty = not known
     ranks: tuple[int, ...] = ()  # the first rank on each, as the plan was then
-    steps: tuple[IncidentStep, ...] = ()
+    steps: Annotated[tuple[IncidentStep, ...], msgspec.Meta(max_length=MOST_STEPS)] = ()
 
     @property
     def over(self) -> bool:
@@ -125,10 +133,14 @@ class GangHistory(StoredPart, frozen=True, kw_only=True):
     namespace: str
     uid: str = ""  # empty until the object is written
     resource_version: str = ""
-    kinds: tuple[AlikeGangs, ...] = written(())  # that of which a gang ended last comes last
-    counted: tuple[str, ...] = written(())  # UIDs of the plans that were counted last, in the form of canonical_uid
-    preemptions: tuple[Instant, ...] = ()  # when its gangs took the nodes of others, within an hour before the last
-    incidents: tuple[GangIncident, ...] = ()  # that which changed last comes last
+    # that of which a gang ended last comes last
+    kinds: Annotated[tuple[AlikeGangs, ...], msgspec.Meta(max_length=MOST_KINDS)] = written(())
+    # UIDs of the plans that were counted last, in the form of canonical_uid
+    counted: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_COUNTED)] = written(())
+    # when its gangs took the nodes of others, within an hour before the last
+    preemptions: Annotated[tuple[Instant, ...], msgspec.Meta(max_length=MOST_COUNTED)] = ()
+    # that which changed last comes last
+    incidents: Annotated[tuple[GangIncident, ...], msgspec.Meta(max_length=MOST_INCIDENTS)] = ()
 
     def standing(self, gang: str) -> GangIncident | None:
         """Return the incident of a gang that is not over."""
@@ -174,39 +186,14 @@ def encode_history(history: GangHistory) -> dict[str, Any]:
 
 def decode_history(raw: bytes | dict[str, Any] | StoredObject) -> GangHistory:
     """Return the history of a GangHistory, or raise ``InvalidInput``: none that Arnold wrote."""
-    where = ""
-    try:
-        stored = _decoder.decode(raw) if isinstance(raw, bytes) else raw
-        stored = msgspec.convert(stored, StoredObject) if isinstance(stored, dict) else stored
-        meta = stored.metadata
-        where = f"{meta.namespace}/{meta.name}"
-        identity = {"namespace": meta.namespace or "default", "uid": meta.uid, "resourceVersion": meta.resource_version}
-        history = msgspec.convert({**stored.spec, **identity}, GangHistory)
-        _check(history, meta.name)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        fix = "delete it; how long gangs run is learnt anew"
-        raise InvalidInput(f"{HISTORY_KIND} cannot be read: {error}", where=where, fix=fix) from None
-    return history
 
+    def in_spec(document: StoredObject) -> dict[str, Any]:
+        if document.metadata.name != HISTORY_NAME:
+            raise ValueError(f"it is not called {HISTORY_NAME}")
+        return {**document.spec, "namespace": document.metadata.namespace or "default"}
 
-def _check(history: GangHistory, name: str) -> None:
-    """Raise ``ValueError`` for what :meth:`GangHistory.learnt` never makes: a forged one must not reach the queue."""
-    if name != HISTORY_NAME:
-        raise ValueError(f"it is not called {HISTORY_NAME}")
-    if len(history.kinds) > MOST_KINDS or max(len(history.counted), len(history.preemptions)) > MOST_COUNTED:
-        raise ValueError("it is too long")
-    if len(history.incidents) > MOST_INCIDENTS or any(len(it.steps) > MOST_STEPS for it in history.incidents):
-        raise ValueError("its incidents are too many")
-    for kind in history.kinds:
-        sums, most = kind.run_times, log(LONGEST)
-        # 1 leaves room for rounding; no distance from a mean is larger than the range
-        sound = sums.jobs >= 1 and 0.0 < sums.seconds <= LONGEST + 1 and -1.0 <= sums.logs <= most + 1
-        sound = sound and 0.0 <= sums.squares <= sums.jobs * (most + 1) ** 2
-        if not sound or kind.pattern != clip(kind.pattern, LONGEST_PATTERN):
-            raise ValueError(f"no gangs run so: {clip(kind.pattern, LONGEST_PATTERN)!r}")
-
-
-_decoder = msgspec.json.Decoder(StoredObject)
+    fix = "delete it; how long gangs run is learnt anew"
+    return decode_resource(raw, GangHistory, in_spec, name=HISTORY_KIND, fix=fix)
 
 
 MOST_KEPT = 10_000  # answers that are kept until another gang has ended

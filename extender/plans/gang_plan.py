@@ -355,7 +355,14 @@ def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:
 
 def _read(document: StoredObject) -> dict[str, Any]:
     assignment = msgspec.convert(document.status.get("assignment", {}), _Assignment)
-    nodes, packed = _unpack_names(assignment.nodes), assignment.pods
+    unpacker, packed = zlib.decompressobj(), assignment.pods
+    try:
+        plain = unpacker.decompress(assignment.nodes, MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"assignment.nodes cannot be unpacked: {error}") from None
+    if assignment.nodes and not unpacker.eof:
+        raise ValueError("assignment.nodes is cut off, or absurdly long")
+    nodes = tuple(name or None for name in plain.decode().split("\n")) if assignment.nodes else ()
     if len(packed) % 16:
         raise ValueError("assignment.pods is cut off")
     uids = (packed[i : i + 16] for i in range(0, len(packed), 16))
@@ -374,19 +381,6 @@ def _read(document: StoredObject) -> dict[str, Any]:
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.
     degrees = parse_parallelism(plan_spec.parallelism, order=plan_spec.order)
     return fields | {"spec": plan_spec.replace(parallelism=format_parallelism(degrees), order=degrees.order)}
-
-
-def _unpack_names(packed: bytes) -> tuple[str | None, ...]:
-    if not packed:
-        return ()
-    unpacker = zlib.decompressobj()
-    try:
-        plain = unpacker.decompress(packed, MOST_BYTES)
-    except zlib.error as error:
-        raise ValueError(f"assignment.nodes cannot be unpacked: {error}") from None
-    if not unpacker.eof:
-        raise ValueError("assignment.nodes is cut off, or absurdly long")
-    return tuple(name or None for name in plain.decode().split("\n"))
 
 
 def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:

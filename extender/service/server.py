@@ -40,7 +40,7 @@ from extender.extender_metrics import Metrics
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GANG_SIZE, GATE, PARALLELISM, SCHEDULER
 from extender.plans.definitions import OPENAPI, read_definitions
 from extender.queue_views import wanted_nodes
-from extender.service.reflectors import make_reflectors
+from extender.service.followed_cluster import make_reflectors
 from extender.service.settings import (
     LogFormat,
     ServeOptions,

@@ -61,7 +61,7 @@ class ServeOptions:
     client_ca: str | None = field(default=None, metadata={"file": True})
     """Certificate authority of the clients that may ask, PEM."""
     webhook: bool = False
-    """Answer POST /mutate, by which API servers before 1.36 have gate and scheduler added to labelled pods."""
+    """Answer POST /mutate, by which API servers before 1.36 have gate and scheduler added to pods."""
     body_limit: Annotated[int, Ge(1024)] = field(default=64 * 2**20, metadata={"metavar": "BYTES", "default": "64 MiB"})
     """Bytes of the longest request.
 

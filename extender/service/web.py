@@ -48,7 +48,7 @@ from uvicorn.server import ServerState
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import CONTENT_TYPE, Metrics
 from extender.service.settings import Address
-from extender.service.webhook import admit_pod
+from extender.service.webhook import Admission, admit_pod
 from extender.verbs import FilterResult, decode_filter, decode_preempt, encode, filter_nodes, preempt
 from ground.errors import ArnoldError, InvalidInput
 from scheduler.queue.policy import QueuePolicy
@@ -111,7 +111,7 @@ class HttpApplication:
         """Return the application for a web server."""
         verbs = {"/filter": self.filter, "/preempt": self.preempt}
         if self.pods is not None:
-            verbs["/mutate"] = partial(self.mutate, self.pods)
+            verbs |= {why.value: partial(self.mutate, self.pods, why) for why in Admission}
         pages = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.scrape}
         posts = [Route(path, answer, methods=["POST"]) for path, answer in verbs.items()]
         return Starlette(routes=[*posts, *(Route(path, answer) for path, answer in pages.items())])
@@ -159,10 +159,10 @@ class HttpApplication:
         self.metrics.preempt_seconds.observe(perf_counter() - started)
         return Response(answer, media_type=JSON)
 
-    async def mutate(self, bodies: BodyReader, request: Request) -> Response:
-        """Answer the mutating webhook."""
+    async def mutate(self, bodies: BodyReader, why: Admission, request: Request) -> Response:
+        """Answer a mutating webhook."""
         try:
-            return Response(admit_pod(await bodies.read(request)), media_type=JSON)
+            return Response(admit_pod(await bodies.read(request), why), media_type=JSON)
         except ArnoldError as error:
             return PlainTextResponse(str(error), status_code=400)
 

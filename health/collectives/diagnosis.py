@@ -664,7 +664,9 @@ def verdict(diagnosis: Diagnosis) -> str:
     if not diagnosis.culprits:
         return f"{what}{where}; no rank can be named: {blame_sentence(diagnosis)}"
     last = " and " if diagnosis.cause in EACH and diagnosis.certainty != "possible" else " or "
-    names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits], last=last)
+    members = [diagnosis.members[culprit.member] for culprit in diagnosis.culprits]
+    places = [f"{it.label} on {it.host}" if it.host and it.host not in it.label else it.label for it in members]
+    names = _few(places, last=last)
     if not diagnosis.settled:
         return f"{what}{where}: {DOUBT[diagnosis.certainty or 'possible']}{names}, as {blame_sentence(diagnosis)}"
     return f"{what}{where}; to blame is {DOUBT[diagnosis.certainty or 'possible']}{names}: {blame_sentence(diagnosis)}"
@@ -674,11 +676,6 @@ def blame_sentence(diagnosis: Diagnosis) -> str:
     """Return the cause in words, with the factor where there is one."""
     factor = diagnosis.culprits[0].factor if diagnosis.culprits else None
     return CAUSES[diagnosis.cause] + (f" ({factor:.1f} times)" if factor is not None else "")
-
-
-def _place(diagnosis: Diagnosis, member: int) -> str:
-    culprit = diagnosis.members[member]
-    return f"{culprit.label} on {culprit.host}" if culprit.host and culprit.host not in culprit.label else culprit.label
 
 
 def _few(names: Sequence[str], *, last: str = " and ") -> str:

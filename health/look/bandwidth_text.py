@@ -93,8 +93,15 @@ def judge_tables(facts: Sequence[object], _: Whereabouts) -> Iterator[object]:
     for fact in facts:
         if isinstance(fact, Measured) and len(fact.nodes) != 2:
             tests[fact.test].append(fact)
-    for measured in tests.values():
-        yield from _judge_tables(measured)
+    for alone in tests.values():
+        usual = median(test.bandwidth for test in alone)
+        for test in alone if len(alone) >= FEWEST_TABLES and usual > 0 else ():
+            if len(test.nodes) == 1 and test.bandwidth * SLOWER < usual:
+                says = f"{test.bandwidth:g} GB/s alone, and {usual:g} usually: {test.test}"
+                factor = usual / max(test.bandwidth, 0.01)
+                yield Clue("slow-node", "likely", says, *where(test.line), test.nodes[0], factor=factor)
+        if len(alone) == 1 and (nodes := len(alone[0].nodes)) > 2:
+            yield NextStep(f"one test of {nodes} nodes names none: test pairs, arnold health pairs plan --suspects ...")
 
 
 def judge_pairs(facts: Iterable[object], cluster: Cluster | None) -> Iterator[object]:
@@ -123,18 +130,6 @@ def judge_pairs(facts: Iterable[object], cluster: Cluster | None) -> Iterator[ob
             for node in (node for node in row.nodes if node in findings.cleared):
                 says = f"{row.bandwidth:g} GB/s with another node"
                 yield Clue("fast-link", "likely", says, *where(row.line), node, clears=True)
-
-
-def _judge_tables(alone: list[Measured]) -> Iterator[object]:
-    """Yield nodes slower alone than the others alone."""
-    usual = median(test.bandwidth for test in alone)
-    for test in alone if len(alone) >= FEWEST_TABLES and usual > 0 else ():
-        if len(test.nodes) == 1 and test.bandwidth * SLOWER < usual:
-            says = f"{test.bandwidth:g} GB/s alone, and {usual:g} usually: {test.test}"
-            factor = usual / max(test.bandwidth, 0.01)
-            yield Clue("slow-node", "likely", says, *where(test.line), test.nodes[0], factor=factor)
-    if len(alone) == 1 and (nodes := len(alone[0].nodes)) > 2:
-        yield NextStep(f"one test of {nodes} nodes names none: test pairs, arnold health pairs plan --suspects ...")
 
 
 BANDWIDTH_TEXT = (

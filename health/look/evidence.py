@@ -4,7 +4,8 @@ A form of text is read by a pair: what its lines look like, and what they say.  
 what only many lines together show, such as who is behind in a group, is a fact that is judged when all files are read.
 
 Precision comes first.  A rank that speaks, or that merely reports that time ran out, is a witness.  Of two ends of a
-path that is slow, neither is named unless other paths clear one of them.
+path that is slow, neither is named unless other paths clear one of them.  In flags what a process did makes a node
+dearer, and what its hardware did takes it out.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import NamedTuple, cast
 
 from ground.records import JsonRecord
 from health.collectives.diagnosis import ORDER, Certainty
+from topology.flags import FALSE_ALARMS, FAULTY, WARNING, FlagKind, NodeFlag
 
 LEVELS: tuple[Certainty, ...] = tuple(ORDER)  # From the surest on
 HARDWARE = {"gpu-error", "nvswitch", "node-failure"}  # Kinds of clues that are about a device
@@ -273,7 +276,9 @@ def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
     """
     groups: list[list[Clue]] = []
     placed = [case.placed(clue) for clue in clues]
-    for clue in sorted((clue for clue in placed if not clue.clears), key=_width):
+    # those that say most exactly who it is first, and of these the surer
+    against_some = sorted((clue for clue in placed if not clue.clears), key=lambda clue: ORDER[clue.sure])
+    for clue in sorted(against_some, key=lambda clue: (clue.node, clue.rank, clue.gpu).count(None)):
         home = next((group for group in groups if all(_of_one(clue, other) for other in group)), None)
         if home is None:
             groups.append([clue])
@@ -300,11 +305,6 @@ def suspects_of(clues: Iterable[Clue], case: Whereabouts) -> list[Suspect]:
     return sorted(suspects, key=lambda suspect: (ORDER[suspect.sure], suspect.of_program, -len(suspect.why)))
 
 
-def _width(clue: Clue) -> tuple[int, int]:
-    """Return what is less for a clue that says more exactly who it is, and of equal ones for a surer clue."""
-    return sum(value is None for value in (clue.node, clue.rank, clue.gpu)), ORDER[clue.sure]
-
-
 def _of_one(one: Clue, other: Clue) -> bool:
     """Return whether two clues can be about one GPU, rank or node, and have something in common that says so."""
     if one.domain != other.domain or one.kind.startswith("program") != other.kind.startswith("program"):
@@ -324,3 +324,37 @@ def where(*lines: Line) -> tuple[str, tuple[int, ...]]:
     """Return the file of the first of lines, and the numbers of those that are of it, the first of many."""
     file = lines[0].file
     return file, tuple(sorted({line.number for line in lines if line.file == file}))[:MOST_LINES]
+
+
+SOURCE = "look"
+HOLD = timedelta(hours=24)  # How long a flag holds that is not of hardware
+SLOW = {"slow", "slow-link", "slow-node", "metrics-straggler", "throttled"}
+MOST_SLOWDOWN = 10.0  # Largest slowdown that is written: beyond it a node is as good as out
+
+
+def look_flags(suspects: Iterable[Suspect], *, now: datetime) -> tuple[NodeFlag, ...]:
+    """Return a flag for each node with a suspect that is at least likely, and is not the program's; the surest first.
+
+    A node whose hardware is certain to be at fault is faulty until it is lifted, others cost a price for a day.
+    """
+    flags: dict[str, NodeFlag] = {}
+    for suspect in suspects:
+        if suspect.node is None or suspect.sure == "possible" or suspect.of_program:
+            continue
+        broken = suspect.kind in HARDWARE and suspect.sure == "certain"
+        kind: FlagKind = "faulty" if broken else "straggler" if suspect.kind in SLOW and suspect.factor else "degraded"
+        price = min(max(suspect.factor or WARNING, WARNING), MOST_SLOWDOWN)
+        flag = NodeFlag(
+            suspect.node,
+            kind,
+            slowdown=FAULTY if broken else price,
+            source=SOURCE,
+            since=now,
+            until=None if broken else now + HOLD,
+            evidence=f"{suspect.why[0].file}: {suspect.why[0].says}",
+            rank=suspect.rank if suspect.kind not in HARDWARE | SLOW else None,
+            hardware=broken,
+            probability=FALSE_ALARMS[SOURCE].probability if kind == "straggler" else None,
+        )
+        flags.setdefault(suspect.node, flag)
+    return tuple(flags.values())

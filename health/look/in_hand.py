@@ -11,7 +11,7 @@ from ground.files import Source
 from health.collectives.flagging import read_node_table
 from health.look.evidence import Seat
 from health.whatif.trace import JobSizes, read_metadata
-from scheduler.job import MEGATRON_ORDER, Job
+from scheduler.job import MEGATRON_ORDER
 from scheduler.job_files.placement_file import load_names
 from topology.cluster import Cluster
 
@@ -70,7 +70,11 @@ def read_in_hand(files: Mapping[str, Source], cluster: Cluster | None = None) ->
         saved = load_names(source)
         per_node, ranks = saved.job.gpus_per_node, saved.job.parallelism.gpus
         seats = {k: Seat(k, ranks, saved.names[k // per_node], k % per_node, None) for k in range(ranks)}
-        sizes = _sizes_of(saved.job, source.name)
+        degrees = saved.job.parallelism
+        if degrees.order == MEGATRON_ORDER:  # in which profiles are read
+            sizes = JobSizes(
+                dp=degrees.dp, pp=degrees.pp, tp=degrees.tp, dsp=degrees.cp, world=degrees.gpus, source=source.name
+            )
     if (source := files.get(NODE_MAP)) is not None:
         key, table = read_node_table(source)
         if key == "host":
@@ -80,11 +84,3 @@ def read_in_hand(files: Mapping[str, Source], cluster: Cluster | None = None) ->
     if (source := files.get(DEGREES)) is not None:
         sizes = read_metadata(source)
     return InHand(cluster, sizes, seats, hosts)
-
-
-def _sizes_of(job: Job, name: str) -> JobSizes | None:
-    """Return the degrees of a placed job; ``None`` where its ranks are in another order than profiles are read in."""
-    degrees = job.parallelism
-    if degrees.order != MEGATRON_ORDER:
-        return None
-    return JobSizes(dp=degrees.dp, pp=degrees.pp, tp=degrees.tp, dsp=degrees.cp, world=degrees.gpus, source=name)

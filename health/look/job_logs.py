@@ -1,10 +1,18 @@
-"""What PyTorch's watchdog of NCCL writes into the log of a job.
+"""What stands in a job's log: PyTorch's watchdog, NCCL (NCCL_DEBUG, and what ncclras prints), straggler detectors of
+frameworks, and launchers, which say how processes ended.
 
 The watchdog of each rank says which collective it waits in, and what it last enqueued and completed in that group.
 Somebody is behind where others wait in a number that it never enqueued, where it waits in one that the others have
 completed, or where it alone of the whole job says nothing.  Groups are known by name; numbers of different groups, and
 of attempts of a job that was started again, are never compared.  What a rank says of its own timeout is no evidence
 against it.
+
+Of two ends of a connection that fails neither is at fault by that; the end that all failing connections of several
+partners share is.  A peer that closed connections and reports none itself went away first.  Of communicators, who has
+launched less than others is behind, and who has launched more is not; ranks that do not answer come before both.
+
+A detector's slowest rank is one in every report, as some rank has to be: it is named where it is the same in most of
+them, and slower than the next by more than ranks differ.  A process that was aborted or told to end is a victim.
 """
 
 from __future__ import annotations
@@ -13,12 +21,29 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from health.collectives.diagnosis import Certainty
-from health.look.evidence import Clue, Line, NextStep, Seen, TextFile, TextForm, Whereabouts, where
+from health.look.evidence import (
+    Clue,
+    Line,
+    NextStep,
+    NodeAddress,
+    Note,
+    Seat,
+    Seen,
+    TextFile,
+    TextForm,
+    Whereabouts,
+    clue_by,
+    line_rules,
+    same_node,
+    where,
+)
+from health.look.node_reports import BROKEN_GPU
 from topology.node_names import fold_hostlist
 
 GLOBAL = re.compile(r"\[rank(\d+)\]:")
@@ -278,6 +303,337 @@ def _ranks(ranks: set[int]) -> str:
     return fold_hostlist(f"rank{rank}" for rank in sorted(ranks)) if len(ranks) < 2_000 else f"{len(ranks):,} ranks"
 
 
+_LINE = re.compile(
+    r"(?P<host>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<device>\d+)\](?: [\w./-]+:\d+)? NCCL (?P<level>\w+) (?P<words>.*)"
+)
+_SEAT = re.compile(
+    r"\brank (\d+) n[rR]anks (\d+) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-fA-F]+))?",
+)
+_ADDRESS = re.compile(r"(?:\bUsing|OOB) [^<]*?[\w.-]+:(\d+\.\d+\.\d+\.\d+)<\d+>")
+_PATH = re.compile(
+    # status of a work request: retries exceeded, of the transport (12) or of a receiver that is not ready (13)
+    r"Got completion from peer (?P<path>\S+?)<\d+> with (?:error|status)[ =](?:12|13)\b"
+    r"|(?:[Rr]emote peer|[Rr]ecv from|[Ss]end to|[Cc]onnect(?:ing|ion)? (?:to|from)) (?P<closed>\S+?)<\d+>"
+)
+_PORT = "port err|port down|link down|catastrophic|device fatal"
+_WARNINGS = line_rules(rf"""
+    gpu-error likely: CUDA says {{words}}
+        Cuda failure (?:\d+ )?'(?P<words>[^']*{BROKEN_GPU}[^']*)'
+    network-port likely: {{port}}: {{words}}
+        NET/IB ?: ?(?P<port>\S+) (?:Got )?(?:non-fatal )?async (?:\w+ )*event ?: ?(?P<words>.*(?:{_PORT}).*)
+""")
+_NETWORK = re.compile(r"Using network (\S+)|Assigned NET plugin (\S+) to comm")
+FEWEST_OTHERS = 2  # Nodes that must see the same of one before it is named
+
+
+class FailedPath(NamedTuple):
+    """A node could not reach another, or was left by it."""
+
+    kind: str  # "path": retries exceeded; "closed": the connection was closed or refused
+    node: str
+    peer: str
+    line: Line
+
+
+class NetworkInUse(NamedTuple):
+    """What a node talks to others over."""
+
+    node: str
+    name: str
+    line: Line
+
+
+def read_nccl_log(text: TextFile) -> Iterator[object]:
+    """Yield where ranks run, and what warnings say of devices and connections."""
+    for line in text.lines:
+        if (match := _LINE.search(line.text)) is None:
+            continue
+        node, words = match["host"], match["words"]
+        if seat := _SEAT.search(words):
+            pci = None if seat[5] is None else pci_of_bus(int(seat[5], 16))
+            yield Seat(int(seat[1]), int(seat[2]), node, int(seat[4] or seat[3]), pci)
+        if address := _ADDRESS.search(words):
+            yield NodeAddress(address[1], node)
+        if network := _NETWORK.search(words):
+            yield NetworkInUse(node, network[1] or network[2], line)
+        if match["level"] == "WARN":
+            if clue := clue_by(_WARNINGS, line, node=node, gpu=int(match["device"])):
+                yield replace(clue, gpu=None) if clue.kind == "network-port" else clue
+            elif path := _PATH.search(words):
+                yield FailedPath(str(path.lastgroup), node, path[path.lastindex or 0], line)
+
+
+def pci_of_bus(number: int) -> str:
+    """Return the PCI address that NCCL prints as one hexadecimal number: 9b000 is 0000:9b:00."""
+    return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
+
+
+def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:
+    """Yield the node that all failing paths share, the one that left first, and the one that lacks the fast network."""
+    paths = [
+        fact._replace(node=known.called(fact.node), peer=known.called(fact.peer))
+        for fact in facts
+        if isinstance(fact, FailedPath)
+    ]
+    for kind, what in (("path", "network-path"), ("closed", "unreachable")):
+        failing = [path for path in paths if path.kind == kind and not same_node(path.node, path.peer)]
+        others: dict[str, set[str]] = defaultdict(set)
+        for path in failing:
+            others[path.peer].add(path.node)
+            if kind == "path":
+                others[path.node].add(path.peer)
+        speak = {path.node for path in failing}
+        shared = [
+            node
+            for node, of_node in others.items()
+            if len(of_node) >= FEWEST_OTHERS
+            and (all(node in path[1:3] for path in failing) if kind == "path" else node not in speak)
+        ]
+        if len(shared) == 1:
+            node = shared[0]
+            seen = [path for path in failing if node in path[1:3]]
+            what_of_it = "fail to reach it, and no others fail" if kind == "path" else "lost it, and it lost nobody"
+            says = f"{len(others[node])} nodes {what_of_it}"
+            for file in dict.fromkeys(path.line.file for path in seen):
+                yield Clue(what, "likely", says, *where(*(path.line for path in seen if path.line.file == file)), node)
+        elif failing:
+            ends = sorted({end for path in failing for end in path[1:3]})
+            yield NextStep(
+                f"test the paths between {' and '.join(ends[:4])}: arnold health pairs plan --suspects {','.join(ends)}"
+            )
+    networks = [fact for fact in facts if isinstance(fact, NetworkInUse)]
+    slow = {fact.node: fact for fact in networks if fact.name == "Socket"}
+    fast = {fact.node for fact in networks if fact.name != "Socket"} - slow.keys()
+    if slow and len(fast) >= FEWEST_OTHERS and len(slow) * 4 <= len(fast) + len(slow):
+        for node, fact in slow.items():
+            says = f"NCCL uses sockets there, and another network on {len(fast)} nodes"
+            yield Clue("network-fallback", "likely", says, *where(fact.line), node)
+
+
+_HEADING = re.compile(r"^#(\d+)-\d+ \(\w+\) (\w+)|^([A-Z]{4,})$")
+_COUNT = re.compile(r"(\d+) ranks? ha(?:s|ve) launched up to operation (\d+)")
+_RAS_RANK = re.compile(r"Rank (?P<rank>\d+) -- GPU (?P<gpu>\d+) managed by process \d+ on node (?P<node>\S+)")
+_PROCESS = re.compile(r"Process \d+ on node (?P<node>\S+) managing GPUs? (?P<gpu>\d+)")
+_SILENT = re.compile(r"Missing communicator data|considered dead|unreachable|not respond|unresponsive", re.IGNORECASE)
+_JOB = re.compile(r"^\s*(?:\d+\s+){4}(\d+)\s*$")
+_RAS_GROUP = re.compile(r"^\s*(\d+)\s+\d+\s+\d+(?:-\d+)?\s+\d+(?:-\d+)?\s+(\d+)\s+\d+\s+[A-Z]")
+MOST_BEHIND = 4  # Ranks of one look that are named as behind: where more are, the job may well be under way
+
+
+def read_ras_text(text: TextFile) -> Iterator[object]:
+    """Yield clues against processes that do not answer, else against the few ranks that have launched less."""
+    job, sizes = 0, dict[str, int]()
+    group, silent, launched = "", False, None
+    tallies: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    listed: list[tuple[str, int, Clue]] = []
+    gone = False
+    for line in text.lines:
+        rank, process = _RAS_RANK.search(line.text), _PROCESS.search(line.text)
+        if match := _HEADING.search(line.text):
+            group, silent, launched = match[1] or "", (match[2] or match[3]) == "DEAD", None
+        elif match := _JOB.match(line.text):
+            job = job or int(match[1])
+        elif match := _RAS_GROUP.match(line.text):
+            sizes[match[1]] = int(match[2])
+        elif of := rank or process:
+            of_job = int(of["rank"]) if rank and sizes.get(group) == job else None
+            gpu, node = int(of["gpu"]), of["node"]
+            if silent:
+                yield Clue("unreachable", "likely", "does not answer NCCL's RAS", *where(line), node, of_job, gpu)
+                gone = True
+            elif rank and launched is not None:
+                clue = Clue("not-launched", "possible", "", *where(line), node, of_job, gpu)
+                listed.append((group, launched, clue))
+        elif match := _COUNT.search(line.text):
+            silent, launched = False, int(match[2])
+            tallies[group][launched] += int(match[1])
+        elif line.text.strip():
+            silent, launched = (silent and not line.text.startswith("#")) or _SILENT.search(line.text) is not None, None
+    behind, ahead = [], 0
+    for group, reached, clue in listed:
+        counts = tallies[group]
+        most = max(counts, key=counts.__getitem__)
+        if counts[most] * 2 > sum(counts.values()) and reached < most:
+            says = f"has launched {reached:,} operations of communicator {group}, and {counts[most]} ranks {most:,}"
+            behind.append(replace(clue, says=says))
+        ahead += reached > most
+    if not gone and len(behind) <= MOST_BEHIND:
+        yield from behind
+    elif behind:
+        why = "they may wait for those that do not answer" if gone else "too many to blame one"
+        yield Note(f"{len(behind)} ranks have launched less than most: {why}")
+    if ahead:
+        yield Note(f"{ahead} ranks have launched more than most: they are ahead, and not to blame")
+        yield NextStep("run ncclras -v twice, 10 s apart: who is behind in both has stopped")
+
+
+_ETPT = re.compile(r"MnEtpt/Rnk: ([\d.]+)(?:TF)?/(\d+)\s*\|\s*MxEtpt/Rnk: ([\d.]+)(?:TF)?/(\d+)")
+_BOTTOM = re.compile(r"Bottom \d+ Ranks with lowest\s+Etpt\(TF\):\s*(.*)")
+_VALUE = re.compile(r"([\d.]+)(?:TF)?/(\d+)")
+FEWEST_REPORTS = 3  # Reports in which the same rank must be the slowest
+MOSTLY = 0.75  # Share of the reports
+SLOW, VERY_SLOW = 1.1, 1.25  # Factors to the fastest (or the usual) from which a rank is possibly, or likely, slow
+GAP = 1.06  # Factor to the next slowest: less, and a stage or all of a kind is slow, and no rank
+
+
+class ThroughputReport(NamedTuple):
+    """The ranks with the least throughput in an interval, and the greatest of any, as Megatron-LM estimates them."""
+
+    lowest: tuple[tuple[float, int], ...]  # throughput and rank, the least first
+    most: float | None  # None = not said in this line
+    line: Line
+
+
+def read_megatron_stragglers(text: TextFile) -> Iterator[object]:
+    """Yield the extremes of each interval."""
+    for line in text.lines:
+        if match := _ETPT.search(line.text):
+            yield ThroughputReport(((float(match[1]), int(match[2])),), float(match[3]), line)
+        elif match := _BOTTOM.search(line.text):
+            lowest = sorted((float(value), int(rank)) for value, rank in _VALUE.findall(match[1]))
+            yield ThroughputReport(tuple(lowest), None, line)
+
+
+def judge_megatron_stragglers(facts: Sequence[object], _: Whereabouts) -> Iterator[object]:
+    """Yield the rank that has the least throughput again and again, by more than ranks differ."""
+    reports = [fact for fact in facts if isinstance(fact, ThroughputReport) and fact.lowest and fact.lowest[0][0] > 0]
+    slowest = [
+        (rank, report.most / least, report.line) for report in reports if report.most for (least, rank) in report.lowest
+    ]
+    if 0 < len(slowest) < FEWEST_REPORTS:
+        what = f"{FEWEST_REPORTS} or more reports of --log-straggler"
+        yield NextStep(f"{what}: one interval's slowest rank is no straggler")
+    if len(slowest) < FEWEST_REPORTS:
+        return
+    rank, times = Counter(rank for rank, _, _ in slowest).most_common(1)[0]
+    own = [(factor, line) for of, factor, line in slowest if of == rank]
+    factor = median(factor for factor, _ in own)
+    two = [report.lowest[:2] for report in reports if len(report.lowest) > 1]
+    gaps = [second / least for (least, of), (second, _) in two if of == rank]
+    if times >= MOSTLY * len(slowest) and factor >= SLOW and (not gaps or median(gaps) >= GAP):
+        says = f"has the least throughput in {times} of {len(slowest)} reports, the fastest {factor:.2f} times as much"
+        sure: Certainty = "likely" if factor >= VERY_SLOW else "possible"
+        yield Clue("slow", sure, says, *where(*(line for _, line in own)), rank=rank, factor=factor)
+
+
+_SECTION = re.compile(r"^(?:\[\w+\]:)?\s+(\w[\w ./-]*):\s*$")
+_RANK_TIME = re.compile(r"\bRank (\d+): ([\d.]+) ?ms")
+_WARNED = re.compile(r"STRAGGLER DETECTION WARNING: (Some \w+[^.]*)\. Affected[^:]*: ?(.*)")
+_AFFECTED = re.compile(r"rank=(\d+)(?:, ?node='?([\w.-]+)'?)?")
+_OF_RANKS = re.compile(r"performing \d+/(\d+) ranks")
+_SCORE = re.compile(r"Rank=(\d+) Node=(\S+) Score=([\d.]+)")
+_SAID = re.compile(
+    r"[Ss]tragglers? (?:detected|ranks?)[^:\d]*: *\[?(\d+(?:, *\d+)*)\]?\s*$|Detected stragglers?: *\[?(\d+(?:, *\d+)*)"
+)
+LOW_SCORE = 0.75  # Of NVRx, 1 = as fast as the fastest: its own default is 0.7
+LOWER = 0.1  # By so much a score must be below the next
+
+
+def read_straggler_reports(text: TextFile) -> Iterator[object]:
+    """Yield clues by the warnings, scores and sections of a detector like NVRx."""
+    sections: dict[str, dict[int, list[tuple[float, Line]]]] = defaultdict(lambda: defaultdict(list))
+    scores: dict[int, tuple[float, str, Line]] = {}
+    section, quiet, ranks_of_job = "", False, 0
+    for line in text.lines:
+        quiet |= "No stragglers detected" in line.text
+        if warned := _WARNED.search(line.text):
+            plain = ((rank, "") for rank in re.findall(r"(?<![\w.-])\d+(?![\w.])", warned[2]))
+            affected = _AFFECTED.findall(warned[2]) or [*plain]
+            sure: Certainty = "likely" if len(affected) <= 2 and "section" not in warned[1] else "possible"
+            for rank, node in affected if len(affected) <= 4 else ():
+                says = f"the job's detector warns: {warned[1]}"
+                yield Clue("slow", sure, says, *where(line), node or None, int(rank))
+        elif match := _OF_RANKS.search(line.text):
+            ranks_of_job = int(match[1])
+        elif match := _SCORE.search(line.text):
+            if ranks_of_job:
+                yield Seat(int(match[1]), ranks_of_job, match[2], None, None)
+            score = float(match[3]), match[2], line
+            scores[int(match[1])] = min(score, scores.get(int(match[1]), score), key=lambda score: score[0])
+        elif match := _SAID.search(line.text):
+            for rank in re.findall(r"\d+", match[1] or match[2]):
+                yield Clue("slow", "likely", "the job's detector calls it a straggler", *where(line), rank=int(rank))
+        elif match := _RANK_TIME.search(line.text):
+            sections[section][int(match[1])].append((float(match[2]), line))
+        elif match := _SECTION.match(line.text):
+            section = match[1]
+    lowest = sorted((score, rank, node, line) for rank, (score, node, line) in scores.items())
+    if len(lowest) > 1 and lowest[0][0] < LOW_SCORE and lowest[1][0] - lowest[0][0] >= LOWER:
+        score_of, rank_of, node_of, line = lowest[0]
+        says = f"the detector's score is {score_of}, the next {lowest[1][0]}"
+        yield Clue("slow", "likely", says, *where(line), node_of, rank_of, factor=1 / max(score_of, 0.01))
+    for section, ranks in sections.items():
+        if quiet or len(ranks) < 4:
+            continue
+        usual = {rank: median(time for time, _ in times) for rank, times in ranks.items()}
+        (slowest, of), (second, _) = sorted(((time, rank) for rank, time in usual.items()), reverse=True)[:2]
+        factor = slowest / max(median(usual.values()), 1e-9)
+        if factor >= VERY_SLOW and slowest >= SLOW * second:
+            says = f"takes {slowest:g} ms for {section}, and the next {second:g} ms"
+            yield Clue("slow", "possible", says, *where(*(line for _, line in ranks[of])), rank=of, factor=factor)
+
+
+_FIELD = re.compile(r"(?:^|[\s>:])(time|host|rank|exitcode) {2,}: (\S+)")
+_ERROR = r"\[rank(?P<rank>\d+)\]:(?:\[[^\]]*\])?\s*(?P<error>(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt)): "
+_RAISED = re.compile(_ERROR + "(?P<words>.*)")
+_OF_OTHERS = re.compile(
+    r"Dist\w+Error|NCCL|nccl|[Gg]loo|[Cc]onnection|[Tt]imed? ?out|peer|Broken pipe|SIGTERM|Interrupt|ChildFailed"
+    r"|TCPStore|barrier|EOFError|Signal",
+)
+KILLED = r"(?P<signal>4|7|9|11)\b"  # Illegal instruction, bus error, killed, segmentation fault: no end by others
+ENDINGS = line_rules(rf"""
+    process-died likely: was ended by signal {{signal}}, the first that mpirun noticed
+        process rank (?P<rank>\d+) with PID \d+ on node (?P<node>\S*[^\s.])\.? exited on signal {KILLED}
+    node-failure certain: Slurm says that the node failed
+        (?:Node failure on|launch (?:for \S+ )?failed on node) (?P<node>[\w.-]+)
+    program-out-of-memory likely: task {{task}} ran out of the host's memory
+        srun: error: (?P<node>[\w.-]+): task (?P<task>\d+): Out Of Memory
+    gpu-error likely: {{words:.120}}
+        {_ERROR}(?P<words>.*{BROKEN_GPU}.*)
+""")
+"""How a process or node ended, in a line of mpirun, Slurm or Python."""
+
+
+class Raised(NamedTuple):
+    """An exception of a rank that is not about others."""
+
+    rank: int
+    error: str
+    line: Line
+
+
+def read_endings(text: TextFile) -> Iterator[object]:
+    """Yield how processes ended, as torchrun, mpirun, Slurm and Python say it."""
+    first: dict[str, tuple[str, Line]] | None = None  # what torchrun says of the failure that it observed first
+    for line in text.lines:
+        if spoken := GLOBAL.search(line.text):
+            yield Seen(int(spoken[1]))
+        if "Root Cause" in line.text:
+            first = {}
+        elif first is not None and (field := _FIELD.search(line.text)):
+            first[field[1]] = field[2], line
+            if field[1] == "exitcode":
+                if first.get("rank", ("",))[0].isdecimal() and (killed := re.fullmatch("-" + KILLED, field[2])):
+                    says = f"was ended by signal {killed['signal']}, the first failure that torchrun observed"
+                    lines, node = (of for _, of in first.values()), first.get("host", (None,))[0]
+                    yield Clue("process-died", "likely", says, *where(*lines), node, int(first["rank"][0]))
+                first = None
+        elif clue := clue_by(ENDINGS, line):
+            yield clue
+        elif (raised := _RAISED.search(line.text)) and not _OF_OTHERS.search(raised["error"] + raised["words"]):
+            yield Raised(int(raised["rank"]), f"{raised['error']}: {raised['words'][:100]}", line)
+
+
+def judge_endings(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:
+    """Yield ranks that raised an error of their own, where few did and others were there to see."""
+    raised = {fact.rank: fact for fact in reversed([fact for fact in facts if isinstance(fact, Raised)])}
+    others = known.seen - raised.keys()
+    if raised and len(raised) * 2 <= len(others):
+        for rank, fact in sorted(raised.items()):
+            sure: Certainty = "likely" if len(raised) == 1 else "possible"
+            yield Clue("program-exception", sure, fact.error, *where(fact.line), rank=rank)
+
+
 JOB_LOGS = (
     TextForm(
         "pytorch-watchdog",
@@ -285,5 +641,33 @@ JOB_LOGS = (
         r"|monitoredBarrier|didn't join|never joined any",
         read_watchdog,
         judge_watchdog,
+    ),
+    TextForm("nccl-log", r":\d+:\d+ \[-?\d+\].* NCCL (?:WARN|INFO|ERROR) ", read_nccl_log, judge_nccl_log),
+    TextForm(
+        "ncclras",
+        r"NCCL version [\d.]+ compiled with CUDA[^\0]*?(?:Job summary|Communicators\.\.\.)",
+        read_ras_text,
+        document=True,
+    ),
+    TextForm(
+        "megatron-straggler",
+        r"MnEtpt/Rnk|Ranks with lowest\s+Etpt",
+        read_megatron_stragglers,
+        judge_megatron_stragglers,
+    ),
+    TextForm(
+        "straggler-report",
+        r"[Ss]traggler|STRAGGLER|performing \d+/\d+ ranks|Rank=\d+ Node=\S+ Score="
+        r"|\bRank \d+: [\d.]+ ?ms|^(?:\[\w+\]:)?\s\s+\w[\w ./-]*:$",
+        read_straggler_reports,
+        sign=r"Straggler Report|[Ss]tragglers? [Dd]etect|STRAGGLER DETECTION|Rank=\d+ Node=\S+ Score=",
+    ),
+    TextForm(
+        "launcher-log",
+        rf"Root Cause|{_FIELD.pattern}|mpirun noticed|srun: error"
+        r"|\[rank\d+\]:.*(?:Error|Exception)\b",
+        read_endings,
+        judge_endings,
+        sign=r"Root Cause|exitcode|mpirun noticed|srun: error|(?:Error|Exception)\b",
     ),
 )

@@ -357,21 +357,8 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
             start, duration = op.start - first[step], op.end - op.start
             microbatch = 0 if optype == GC else op.microbatch
             chunk_of_job = op.chunk * layout.pp + stage if optype in (FORWARD, BACKWARD) else -1
-            rows.append(
-                (
-                    dp,
-                    stage,
-                    layout.representative(dp, stage),
-                    step,
-                    optype,
-                    start,
-                    duration,
-                    number,
-                    op.chunk,
-                    microbatch,
-                    chunk_of_job,
-                )
-            )
+            whose = (dp, stage, layout.representative(dp, stage), step, optype)
+            rows.append((*whose, start, duration, number, op.chunk, microbatch, chunk_of_job))
     columns = zip(*rows, strict=True)
     table = pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema)
     out = BytesIO()

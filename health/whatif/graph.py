@@ -100,6 +100,13 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
                 where=trace.at(place),
                 fix="check start_ts, mc and mb_id of the first step",
             )
+    # the collectives of context and expert parallelism, each with the pass that began last before it
+    inside, around = list[Edge](), -1
+    for place in compute:
+        if trace.operations[place].optype not in optypes.INSIDE:
+            around = place
+        elif around >= 0:
+            inside.append((place, around))
     forward, backward = (
         (optypes.FORWARD, optypes.FORWARD_RECV, optypes.FORWARD_SEND),
         (optypes.BACKWARD, optypes.BACKWARD_RECV, optypes.BACKWARD_SEND),
@@ -112,20 +119,8 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
             _direction(trace, stage, kinds, backward, step=-1),
         ),
         kinds={optype: tuple(kind) for optype, kind in kinds.items()},
-        inside=_inside(trace, compute),
+        inside=tuple(inside),
     )
-
-
-def _inside(trace: Trace, compute: Sequence[int]) -> tuple[Edge, ...]:
-    """Return the collectives of context and expert parallelism, each with the pass that began last before it."""
-    found, around = [], -1
-    for place in compute:
-        optype = trace.operations[place].optype
-        if optype not in optypes.INSIDE:
-            around = place
-        elif around >= 0:
-            found.append((place, around))
-    return tuple(found)
 
 
 def _direction(

@@ -1,4 +1,4 @@
-"""Traces made from a seed: a job that never ran, with stragglers of one's choice; nothing here is evidence.
+"""Traces made from a seed: a job that never ran, with slow workers of one's choice; nothing here is evidence.
 
 Times come from a replay of the job's own graph.  ``trace_file`` gives the Parquet file of a trace, ``table_columns``
 its columns.
@@ -6,7 +6,7 @@ its columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
@@ -37,41 +37,64 @@ SECONDS: Mapping[str, float] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recipe:
     """A job and what is wrong with it."""
 
     dp: int = 4
     pp: int = 4
     tp: int = 1
-    vpp: int = 1
-    microbatches: int = 8  # of each step and rank; a multiple of pp where vpp is above 1
+    microbatches: int = 8  # of each step and rank
     steps: int = 10
     seed: int = 0
     noise: float = 0.01  # standard deviation of every duration, relative
     # (dp rank, stage) -> factor on the compute time of this worker
     slow: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    slow_from: int = 0  # place of the first step in which they are slow
-    # (dp rank, stage) -> factor on the transfers between this stage and the next one
-    slow_links: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    last_stage: float = 1.0  # factor on the compute time of the last stage
-    uneven: float = 0.0  # standard deviation of the work of a microbatch, relative: sequence lengths
-    pauses: float = 0.0  # probability that a forward pass has a pause of pause seconds
-    pause: float = 0.5
-    overlap: bool = False  # reduce-scatters overlap with backward passes
-    # with several chunks a stage: transfers are also recorded where the model begins or ends and nothing is moved, as
-    # profilers do
-    empty: bool = False
 
     @property
     def sizes(self) -> JobSizes:
         """What the metadata file would say."""
-        return JobSizes(self.dp, self.pp, self.tp, self.vpp, world=self.dp * self.pp * self.tp, source="recipe")
+        return JobSizes(self.dp, self.pp, self.tp, world=self.dp * self.pp * self.tp, source="recipe")
+
+    def operations(self, stage: int) -> Iterator[Operation]:
+        """Yield operations of a stage, in the order of each of its streams."""
+
+        def made(optype: str, chunk: int = -1, microbatch: int = -1) -> Operation:
+            return Operation(optype, stage, chunk, microbatch, stream_of(optype))
+
+        yield made(optypes.ALL_GATHER, 0)
+        passes = one_forward_one_backward(stage=stage, stages=self.pp, microbatches=self.microbatches)
+        for forward, _, microbatch in passes:
+            begin, end = (0, self.pp - 1) if forward else (self.pp - 1, 0)
+            if stage != begin:
+                yield made(optypes.FORWARD_RECV if forward else optypes.BACKWARD_RECV)
+            yield made(FORWARD if forward else BACKWARD, 0, microbatch)
+            if stage != end:
+                yield made(optypes.FORWARD_SEND if forward else optypes.BACKWARD_SEND)
+        yield made(optypes.GC)
+        yield made(optypes.LAYERNORM)
+        if stage in (0, self.pp - 1) and self.pp > 1:
+            yield made(optypes.EMBEDDING)
+        yield made(optypes.REDUCE_SCATTER, 0)
+        yield made(optypes.CLIP)
+        yield made(optypes.OPTIMIZER)
+
+    def seconds(self, operations: Sequence[Operation]) -> NDArray[np.float64]:
+        """Return [operations, dp, steps], without waiting."""
+        random = np.random.default_rng(self.seed)
+        usual = np.array([SECONDS[operation.optype] for operation in operations])[:, None, None]
+        shape = (len(operations), self.dp, self.steps)
+        seconds: NDArray[np.float64] = usual * np.maximum(1.0 + self.noise * random.standard_normal(shape), 0.1)
+        for place, operation in enumerate(operations):
+            for (rank, stage), factor in self.slow.items():
+                if stage == operation.stage and operation.optype in (FORWARD, BACKWARD):
+                    seconds[place, rank] *= factor
+        return seconds
 
 
 def make_trace(recipe: Recipe) -> Trace:
     """Return a trace after a recipe: same recipe, same trace.  Times are float64."""
-    operations = tuple(operation for stage in range(recipe.pp) for operation in _operations(recipe, stage))
+    operations = tuple(operation for stage in range(recipe.pp) for operation in recipe.operations(stage))
     shape = (len(operations), recipe.dp, recipe.steps)
     numbers: dict[tuple[int, str], int] = {}
     sequence = np.empty(len(operations), dtype=np.int64)
@@ -90,73 +113,12 @@ def make_trace(recipe: Recipe) -> Trace:
         start=np.broadcast_to(order, shape),
         duration=np.broadcast_to(np.zeros(()), shape),
     )
-    seconds = _durations(recipe, operations)
+    seconds = recipe.seconds(operations)
     start, duration = np.empty(shape), np.empty(shape)
     for event in replay(build_graph(draft), seconds.__getitem__):
         start[event.operation] = event.start
         duration[event.operation] = event.end - event.start
     return replace(draft, start=start, duration=duration)
-
-
-def _operations(recipe: Recipe, stage: int) -> Iterator[Operation]:
-    """Yield operations of a stage, in the order of each of its streams."""
-    first, last = (0, 0), (recipe.pp - 1, recipe.vpp - 1)
-    passes = list(
-        one_forward_one_backward(stage=stage, stages=recipe.pp, microbatches=recipe.microbatches, chunks=recipe.vpp)
-    )
-
-    def made(optype: str, chunk: int = -1, microbatch: int = -1) -> Operation:
-        return Operation(optype, stage, chunk, microbatch, stream_of(optype))
-
-    for chunk in range(recipe.vpp):
-        yield made(optypes.ALL_GATHER, chunk)
-    for i, (forward, chunk, microbatch) in enumerate(passes):
-        optype, begin, end = (FORWARD, first, last) if forward else (BACKWARD, last, first)
-        if recipe.pp > 1 and (recipe.empty or (stage, chunk) != begin):
-            yield made(optypes.FORWARD_RECV if forward else optypes.BACKWARD_RECV)
-        yield made(optype, chunk, microbatch)
-        if recipe.pp > 1 and (recipe.empty or (stage, chunk) != end):
-            yield made(optypes.FORWARD_SEND if forward else optypes.BACKWARD_SEND)
-        if recipe.overlap and not forward and (False, chunk) not in {later[:2] for later in passes[i + 1 :]}:
-            yield made(optypes.REDUCE_SCATTER, chunk)
-    yield made(optypes.GC)
-    yield made(optypes.LAYERNORM)
-    if stage in (0, recipe.pp - 1) and recipe.pp > 1:
-        yield made(optypes.EMBEDDING)
-    if recipe.overlap:
-        yield made(optypes.SEPARATE)
-    else:
-        yield from (made(optypes.REDUCE_SCATTER, chunk) for chunk in range(recipe.vpp))
-    yield made(optypes.CLIP)
-    yield made(optypes.OPTIMIZER)
-
-
-def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.float64]:
-    """Return [operations, dp, steps], seconds, without waiting."""
-    random = np.random.default_rng(recipe.seed)
-    usual = np.array([SECONDS[operation.optype] for operation in operations])[:, None, None]
-    shape = (len(operations), recipe.dp, recipe.steps)
-    seconds = usual * np.maximum(1.0 + recipe.noise * random.standard_normal(shape), 0.1)
-    work = np.maximum(1.0 + recipe.uneven * random.standard_normal((recipe.microbatches, *shape[1:])), 0.1)
-    for place, operation in enumerate(operations):
-        for (rank, stage), factor in recipe.slow_links.items():
-            # the stage and type of the operations that transfer between a stage and the next one
-            here, there = (optypes.FORWARD_SEND, optypes.BACKWARD_RECV), (optypes.FORWARD_RECV, optypes.BACKWARD_SEND)
-            if (operation.stage, operation.optype) in (
-                (*((stage, optype) for optype in here), *((stage + 1, optype) for optype in there))
-            ):
-                seconds[place, rank] *= factor
-        if operation.optype not in (FORWARD, BACKWARD):
-            continue
-        seconds[place] *= work[operation.microbatch]
-        if operation.stage == recipe.pp - 1:
-            seconds[place] *= recipe.last_stage
-        for (rank, stage), factor in recipe.slow.items():
-            if stage == operation.stage:
-                seconds[place, rank, recipe.slow_from :] *= factor
-        if recipe.pauses and operation.optype == FORWARD:
-            seconds[place] += recipe.pause * (random.random(shape[1:]) < recipe.pauses)
-    return seconds
 
 
 def trace_file(trace: Trace) -> bytes:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from io import StringIO
-from typing import Any
 
-from ground.documents import load_document
 from ground.errors import InvalidInput
 from ground.files import Source
 from scheduler.grid import filling
-from scheduler.job import MEGATRON_ORDER, Parallelism
+from scheduler.job_files.placement_file import load_names
 
 Nodes = Mapping[tuple[int, int], str]
 HEADER = ("dp", "stage", "node")
@@ -72,51 +70,23 @@ def _number(text: str, name: str, limit: int, place: str) -> int:
 
 
 def _of_placement(source: Source, dp: int, pp: int) -> Nodes:
-    document = load_document(source)
-    cells = document.data.get("assignment")
-    if not isinstance(cells, list) or not cells:
-        fix = "give the JSON of an `arnold place` that found one, or a CSV with dp,stage,node"
-        raise InvalidInput("holds no placement: there is no assignment", where=source.name, fix=fix)
-    if _part_filled(document.data.get("job")):
+    saved = load_names(source)
+    grid = saved.job.grid
+    if filling(saved.job.parallelism.dense, saved.job.gpus_per_node):
         fix = "give a CSV with dp,stage,node: the node of each worker"
-        raise InvalidInput("places a job that does not fill its nodes evenly", where=document.where("job"), fix=fix)
-    grid: dict[tuple[int, int], str] = {}
-    for i, cell in enumerate(cells):
-        if _is_cell(cell) and cell.get("part"):
-            problem = "places TP groups on several nodes each, and a worker is looked for on one"
-            fix = "give a CSV with dp,stage,node: for each worker the node that is to answer for it"
-            raise InvalidInput(problem, where=document.where("assignment", i), fix=fix)
-        if not _is_cell(cell) or (cell["dp"], cell["pp"]) in grid:
-            problem = "is not a cell with node, dp and pp, or the cell is there twice"
-            fix = "give the placement as `arnold place` saved it"
-            raise InvalidInput(problem, where=document.where("assignment", i), fix=fix)
-        grid[cell["dp"], cell["pp"]] = cell["node"]
-    rows, columns = (max(cell[axis] for cell in grid) + 1 for axis in (0, 1))
-    if len(grid) != rows * columns or dp % rows or pp % columns:
+        raise InvalidInput("places a job that does not fill its nodes evenly", where=source.name, fix=fix)
+    if grid.parts > 1:
+        problem = "places TP groups on several nodes each, and a worker is looked for on one"
+        fix = "give a CSV with dp,stage,node: for each worker the node that is to answer for it"
+        raise InvalidInput(problem, where=source.name, fix=fix)
+    if dp % grid.rows or pp % grid.columns:
         raise InvalidInput(
-            f"places {len(grid)} cells, {rows} x {columns}, and the trace is of {dp} data-parallel ranks x {pp} stages",
+            f"places {grid.rows} x {grid.columns} cells, and the trace is of {dp} data-parallel ranks x {pp} stages",
             where=source.name,
             fix="give the placement of this job, or a CSV with dp,stage,node",
         )
-    return {(rank, stage): grid[rank * rows // dp, stage * columns // pp] for rank in range(dp) for stage in range(pp)}
-
-
-def _part_filled(job: Any) -> bool:
-    """Return whether the last node of a saved job has fewer ranks than GPUs, or stages begin inside nodes."""
-    if not isinstance(job, dict) or "parallelism" not in job:
-        return False
-    degrees, gpus = job["parallelism"], job.get("gpus_per_node")
-    if not isinstance(degrees, dict) or not isinstance(gpus, int) or gpus < 1:
-        return False
-    sizes = {name: degrees.get(name, 1) for name in ("tp", "cp", "dp", "pp")}
-    if not all(isinstance(size, int) and size > 0 for size in sizes.values()):
-        return False
-    parallelism = Parallelism(**sizes, order=job.get("order") or MEGATRON_ORDER)
-    return bool(filling(parallelism.dense, gpus))
-
-
-def _is_cell(cell: Any) -> bool:
-    if not isinstance(cell, dict) or not isinstance(cell.get("node"), str):
-        return False
-    numbers = (cell.get("dp"), cell.get("pp"))
-    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 10**7 for n in numbers)
+    return {
+        (rank, stage): saved.names[grid.node_rank[rank * grid.rows // dp, stage * grid.columns // pp]]
+        for rank in range(dp)
+        for stage in range(pp)
+    }

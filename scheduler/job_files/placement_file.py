@@ -94,6 +94,10 @@ def load_names(source: Source) -> NamedPlacement:
     :raises InvalidPlacement: a cell is missing or there twice, or a node is.
     """
     document, saved, file = _load(source)
+    return NamedPlacement(file.job, _names_by_rank(document, saved, file))
+
+
+def _names_by_rank(document: Document, saved: _Saved, file: JobFile) -> tuple[str, ...]:
     which = _cells(saved.assignment, document, file.job, None)
     names = [saved.assignment[i].node for i in which[file.job.grid.cell_of_rank].tolist()]
     if len(set(names)) < len(names):
@@ -102,7 +106,7 @@ def load_names(source: Source) -> NamedPlacement:
         problem = f"node {saved.assignment[i].node!r} has more than one cell"
         fix = "give the placement that `arnold place` saved"
         raise InvalidPlacement(problem, where=document.where("assignment", i), fix=fix)
-    return NamedPlacement(file.job, tuple(names))
+    return tuple(names)
 
 
 def _load(source: Source) -> tuple[Document, _Saved, JobFile]:
@@ -241,10 +245,10 @@ class PlacementOfRunning:
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:
         """Yield the one job."""
         document, saved, file = _load(source)
-        named = load_names(source)
+        names = _names_by_rank(document, saved, file)
         checkpoint = None if saved.checkpoint_age is None else now.timestamp() - saved.checkpoint_age
         asks = json_data(JobDocument, saved.job, without_defaults=True)
         yield LiveJob(
-            file.job.name, named.names, document.where("assignment"), ranked=True, gpus=named.job.gpus_per_node,
+            file.job.name, names, document.where("assignment"), ranked=True, gpus=file.job.gpus_per_node,
             asks=asks, last_checkpoint=checkpoint,
         )  # fmt: skip

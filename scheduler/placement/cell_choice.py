@@ -33,7 +33,8 @@ class GroupCells(NamedTuple):
 class CellChoice:
     """The variables of one job: for each *unit*, cells that go to one class together, which class.
 
-    :param admits: shape [classes], where units may go; ``sizes``: shape [classes], nodes that each has for them.
+    :param admits: shape [classes], where units may go, or [units, classes], where each may; ``sizes``: shape [classes],
+        nodes that each has for them.
     :param units: shape [cells], the unit of each cell, row by row; -1 = the cell stays where it is.
     :param homes: shape [cells], the class of each cell that stays; ``None`` = none does.
     :param present: whether the job is there at all; ``None`` = it is.
@@ -54,14 +55,15 @@ class CellChoice:
         self._sum = cp_model.LinearExpr.sum
         self.cp, self.units, self._homes, self._sizes = cp, units, homes, sizes
         self._present = 1 if present is None else present
-        self._admitted = np.flatnonzero(admits)
+        self._admitted = np.flatnonzero(admits if admits.ndim == 1 else admits.any(axis=0))
         self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
         self.touches: list[cp_model.IntVar] = []  # whether a group touches a domain, as far as units decide that
         taken: dict[int, list[cp_model.LinearExprT]] = {}
         names, counts = np.unique(units[units >= 0], return_counts=True)
         self._cells = dict(zip(names.tolist(), counts.tolist(), strict=True))
         for name, size in self._cells.items():
-            goes = self.goes[name] = {c: cp.new_bool_var("") for c in self._admitted.tolist() if size <= sizes[c]}
+            open_to = self._admitted if admits.ndim == 1 else np.flatnonzero(admits[name])
+            goes = self.goes[name] = {c: cp.new_bool_var("") for c in open_to.tolist() if size <= sizes[c]}
             cp.add(self._sum(list(goes.values())) == self._present)
             for c, here in goes.items():
                 taken.setdefault(c, []).append(size * here)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.job import Count
 from scheduler.job_on_cluster import closest_named
 from scheduler.objective import TOLERANCE, closer_levels, evaluate, goals, objective_terms, step_time
 from scheduler.placement.admission import admissible, prices_slow_nodes
@@ -189,11 +188,5 @@ class CellSearch:
             if clock() >= end or (step := model.minimise(name, end)) is None:
                 return bounds, False
             bounds[name] = step.bound / model.scale_of[name] - rounding_error(terms, len(choices.kinds))
-        # of equals: the smaller spread where that has no weight, then fewest slow nodes
-        if job.alpha in (0.0, 1.0):
-            level = cluster.level(job.level).name
-            model.count("drift", (Count("dp", level, 1.0), Count("pp", level, 1.0)))
-            model.minimise("drift", end)
-        if job.avoid != "ignore":
-            model.minimise("slow", end)
+        model.settle(end)
         return bounds, True

@@ -35,13 +35,6 @@ def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf
     solver.parameters.max_deterministic_time = min(effort, seconds) if counts_work() else effort
 
 
-def solve_within(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
-    """Solve within the limits of the solver; what it takes counts as work."""
-    status = solver.solve(model)
-    spend(work_of(solver, model))
-    return status
-
-
 def work_of(solver: cp_model.CpSolver, model: cp_model.CpModel) -> float:
     """Return the seconds of work that making a model and solving it count as."""
     return float(solver.response_proto.deterministic_time) + _CONSTRAINT_SECONDS * len(model.proto.constraints)
@@ -61,6 +54,8 @@ class Slice:
     light: bool = False  # little presolve, for models that are solved in hundredths of a second
     random: bool = False  # branch at random, and stop at the first solution
     bounding: bool = False  # branch where the bound is least: a bound is raised sooner, a solution found later
+    symmetry: bool = True  # look for symmetries
+    workers: int | None = None  # threads that take turns, so that their number changes nothing; None = one by itself
 
 
 def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
@@ -68,19 +63,22 @@ def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSol
     from scheduler.placement import cp_model
 
     solver = cp_model.CpSolver()
-    # several workers race each other: the answer would depend on the machine
-    solver.parameters.num_workers = 1
+    # several workers that do not take turns race each other: the answer would depend on the machine
+    solver.parameters.num_workers = limit.workers or 1
+    solver.parameters.interleave_search = limit.workers is not None
     solver.parameters.random_seed = limit.seed
     limit_time(solver, limit.wall, effort=limit.effort)
     solver.parameters.linearization_level = limit.linearization
     solver.parameters.optimize_with_lb_tree_search = limit.bounding
     solver.parameters.randomize_search = solver.parameters.stop_after_first_solution = limit.random
+    if limit.light or not limit.symmetry:
+        solver.parameters.symmetry_level = 0
     if limit.light:
         # these steps take longer than the search they shorten when a model is small
         solver.parameters.cp_model_probing_level = 0
-        solver.parameters.symmetry_level = 0
         solver.parameters.max_presolve_iterations = 1
-    status = solve_within(solver, model)
+    status = solver.solve(model)
+    spend(work_of(solver, model))
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return "yes", solver
     return ("no" if status == cp_model.INFEASIBLE else "unknown"), solver

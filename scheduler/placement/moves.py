@@ -25,17 +25,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import lcm
+from math import inf, lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.job import Count, Hold, Job
+from scheduler.job import Count, Family, Hold, Job
 from scheduler.objective import TOLERANCE, Evaluation, objective_terms
 from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.cell_choice import CellChoice
-from scheduler.placement.cpsat import limit_time, solve_within
+from scheduler.placement.cpsat import Answer, Slice, solve, work_of
 from scheduler.placement.node_classes import NodeKinds, TouchedDomains
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock
@@ -65,6 +65,7 @@ class MoveChoices:
     targets: IntArray  # the classes with room for a mover
     room: IntArray  # shape [targets], movers that each can take
     healthy: IntArray  # shape [targets], cells of movers that each can take without a further slow node
+    reach: BoolArray | None = None  # shape [movers, targets], where each may go; None = anywhere
 
     @classmethod
     def anywhere(cls, cluster: Cluster, job: Job, admitted: BoolArray, *others: BoolArray, depth: int) -> MoveChoices:
@@ -95,7 +96,7 @@ class MoveChoices:
         )
 
     def __len__(self) -> int:
-        return len(self.movers) * len(self.targets)
+        return len(self.movers) * len(self.targets) if self.reach is None else int(self.reach.sum())
 
     @property
     def few(self) -> bool:
@@ -116,7 +117,10 @@ class MoveChoices:
         """
         class_of_block = np.empty_like(self.home)
         class_of_block[self.block_of] = self.kinds.class_of[nodes]
-        return self._index(class_of_block[self.movers])
+        index = np.full(len(self.kinds), -1, dtype=np.int32)
+        index[self.targets] = np.arange(len(self.targets))
+        targets: IntArray = index[class_of_block[self.movers]]
+        return targets
 
     def touched(self, term: Hold | Count) -> TouchedDomains:
         """Return the groups of a family, and the domain of each class."""
@@ -137,12 +141,6 @@ class MoveChoices:
         touched = np.zeros((len(groups.sizes), len(level)), dtype=np.bool_)
         touched[groups.group[fixed], groups.of_pairs(level.domain_of[self.old])[fixed]] = True
         return touched
-
-    def _index(self, classes: IntArray) -> IntArray:
-        index = np.full(len(self.kinds), -1, dtype=np.int32)
-        index[self.targets] = np.arange(len(self.targets))
-        targets: IntArray = index[classes]
-        return targets
 
 
 def free_blocks(cluster: Cluster, job: Job, depth: int, kinds: NodeKinds) -> Blocks:
@@ -213,7 +211,8 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
 
 Goal = str
 """``moves``: moved cells; ``slow``: slow nodes newly taken; ``objective`` (scaled to an integer); ``touches``: domains
-that groups newly touch, and among equals blocks that leave their class; and what :meth:`MoveModel.count` adds."""
+that groups newly touch, and among equals blocks that leave their class; ``fit``: domains of the job's level that are
+used, and among equals their room; and what :meth:`MoveModel.count` adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +221,7 @@ class GoalValue:
 
     value: int
     bound: int
+    effort: float = 0.0  # deterministic seconds spent, with those of making the model
 
 
 class MoveModel:
@@ -236,9 +236,13 @@ class MoveModel:
         mover_of_block[choices.movers] = np.arange(len(choices.movers))
         room = np.zeros(len(choices.kinds), dtype=np.int32)
         room[choices.targets] = choices.room * choices.size
+        admits = room > 0
+        if choices.reach is not None:
+            admits = np.zeros((len(choices.movers), len(room)), dtype=np.bool_)
+            admits[:, choices.targets] = choices.reach
         self.cells = CellChoice(
             model,
-            room > 0,
+            admits,
             room,
             mover_of_block[choices.block_of].ravel(),
             homes=choices.home[choices.block_of].ravel(),
@@ -247,6 +251,7 @@ class MoveModel:
             model.add(taken <= int(room[c]))
         for hold in choices.job.holds_on(choices.cluster):
             self.cells.hold(choices.touched(hold))
+        self._spreads: dict[tuple[Family, str], cp_model.LinearExprT] = {}
         self._goals: dict[Goal, cp_model.LinearExprT] = {"moves": self._moves(), "slow": self._slow()}
         self.scale_of: dict[Goal, int] = {}
         self.count("objective", objective_terms(choices.cluster, choices.job))
@@ -257,8 +262,12 @@ class MoveModel:
         """Add a goal: weights times largest spreads, as whole numbers."""
         weights, self.scale_of[goal] = integer_weights(terms)
         counted = [(term, weight) for term, weight in zip(terms, weights, strict=True) if weight]
-        spreads = [weight * self.cells.spread(self._choices.touched(term)) for term, weight in counted]
-        self._goals[goal] = _sum(spreads)
+        self._goals[goal] = _sum(weight * self._spread(term) for term, weight in counted)
+
+    def _spread(self, term: Count) -> cp_model.LinearExprT:
+        if (at := (term.family, term.level)) not in self._spreads:
+            self._spreads[at] = self.cells.spread(self._choices.touched(term))
+        return self._spreads[at]
 
     @property
     def scale(self) -> int:
@@ -307,53 +316,65 @@ class MoveModel:
             for c, here in goes.items():
                 self._model.add_hint(here, bool(c == wanted[mover] and target_of_mover[mover] >= 0))
 
-    def minimise(self, goal: Goal, deadline: float) -> GoalValue | None:
+    def minimise(self, goal: Goal, deadline: float, *, effort: float = inf) -> GoalValue | None:
         """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time, or
         none at all.
-        """
-        from scheduler.placement import cp_model
 
+        :param effort: limit in CP-SAT's deterministic time.
+        """
         if goal == "touches":
             # a touch outweighs all blocks that leave their class
-            stay = _sum(self._at_home())
-            self._goals[goal] = (len(self._choices.movers) + 1) * _sum(self.cells.touches) - stay
+            homes = self._choices.home[self._choices.movers].tolist()
+            stay = _sum(goes[homes[mover]] for mover, goes in self.cells.goes.items() if homes[mover] in goes)
+            self._goals[goal] = (len(homes) + 1) * _sum(self.cells.touches) - stay
+        elif goal == "fit":
+            self._goals[goal] = self._fit()
         if isinstance(expression := self._goals[goal], int):
             return GoalValue(expression, expression)
         self._model.minimize(expression)
-        status, solver = self._solve(deadline, self._limits.seed)
-        if status == cp_model.INFEASIBLE:
+        answer, solver = self._solve(deadline, effort, self._limits.seed)
+        if answer == "no":
             # false answers of one search alone have been reported
-            self.impossible = self._solve(deadline, self._limits.seed + 1, linearization=2)[0] == cp_model.INFEASIBLE
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            self.impossible = self._solve(deadline, effort, self._limits.seed + 1, linearization=2)[0] == "no"
+        if answer != "yes":
             return None
         index = {int(c): i for i, c in enumerate(self._choices.targets.tolist())}
         chosen = [next(c for c, on in goes.items() if solver.boolean_value(on)) for goes in self.cells.goes.values()]
         self.answer = np.array([index[c] for c in chosen], dtype=np.int32)
         # the bound is a float just below or above a whole number
-        step = GoalValue(round(solver.objective_value), int(np.ceil(solver.best_objective_bound - 1e-6)))
+        bound = int(np.ceil(solver.best_objective_bound - 1e-6))
+        step = GoalValue(round(solver.objective_value), bound, work_of(solver, self._model))
         self.at_most(goal, step.value)
         self.suggest(self.answer)
         return step
 
+    def settle(self, deadline: float, *, effort: float = inf) -> None:
+        """Break ties: the smaller spreads where one has no weight, fewest slow nodes, fewest domains, best fit."""
+        job, level = self._choices.job, self._choices.cluster.level(self._choices.job.level).name
+        goals: list[Goal] = ["slow", "fit"] if job.avoid != "ignore" else ["fit"]
+        if job.alpha in (0.0, 1.0):
+            self.count("drift", (Count("dp", level, 1.0), Count("pp", level, 1.0)))
+            goals.insert(0, "drift")
+        for goal in goals:
+            if self.minimise(goal, deadline, effort=effort) is None:
+                return
+
     def _solve(
-        self, deadline: float, seed: int, *, linearization: int = 1
-    ) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
-        from scheduler.placement import cp_model
+        self, deadline: float, effort: float, seed: int, *, linearization: int = 1
+    ) -> tuple[Answer, cp_model.CpSolver]:
+        seconds, workers = max(0.01, deadline - clock()), self._limits.workers
+        return solve(self._model, Slice(effort, seconds, seed, linearization, symmetry=False, workers=workers))
 
-        solver = cp_model.CpSolver()
-        limit_time(solver, max(0.01, deadline - clock()))
-        # threads that take turns: the answer is the same with any number of them
-        solver.parameters.interleave_search = True
-        solver.parameters.num_workers = self._limits.workers
-        solver.parameters.random_seed = seed
-        solver.parameters.linearization_level = linearization
-        solver.parameters.symmetry_level = 0
-        return solve_within(solver, self._model), solver
-
-    def _at_home(self) -> list[cp_model.IntVar]:
-        """Return whether each mover stays, of those that may."""
-        homes = self._choices.home[self._choices.movers].tolist()
-        return [goes[homes[mover]] for mover, goes in self.cells.goes.items() if homes[mover] in goes]
+    def _fit(self) -> cp_model.LinearExprT:
+        """Return the domains of the job's level in use; each outweighs the room of all."""
+        choices, level = self._choices, self._choices.cluster.level(self._choices.job.level)
+        inside = level.domain_of[choices.kinds.example]
+        room = np.bincount(inside[choices.targets], weights=choices.room, minlength=len(level)).astype(int).tolist()
+        used = {domain: self._model.new_bool_var("") for domain in np.unique(inside[choices.targets]).tolist()}
+        for goes in self.cells.goes.values():
+            for c, here in goes.items():
+                self._model.add_implication(here, used[int(inside[c])])
+        return _sum((sum(room) + 1 + room[domain]) * use for domain, use in used.items())
 
     def _moves(self) -> cp_model.LinearExprT:
         """Return the moved cells: all of movers, but for those on good nodes of movers that stay."""
@@ -498,14 +519,8 @@ def move_segments(
         model.add(sum(width * counts[k] for width, counts in zip(widths, held, strict=True)) <= int(room[k]))
     pairs = list(zip(segments, kept, strict=True))
     model.maximize(sum(kind.staying[k] * count for kind, at in pairs for k, count in at.items()))
-    solver = cp_model.CpSolver()
-    limit_time(solver, limits.seconds)
-    # threads that take turns: the answer is the same with any number of them
-    solver.parameters.interleave_search = True
-    solver.parameters.num_workers = limits.workers
-    solver.parameters.random_seed = limits.seed
-    status = solve_within(solver, model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    answered, solver = solve(model, Slice(inf, limits.seconds, limits.seed, workers=limits.workers))
+    if answered != "yes":
         return None
     stay = [{k: solver.value(count) for k, count in at.items()} for at in kept]
     come = [[solver.value(count) for count in counts] for counts in new]

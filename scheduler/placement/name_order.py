@@ -9,7 +9,6 @@ not, the model may be too large, and the best of a few choices is given without 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -151,13 +150,14 @@ class NodeRow:
                 model.add_implication(begun[j + 1][r], begun[j][r])
                 if r:
                     model.add_implication(begun[j][r - 1], begun[j][r])
-        objective = []
+        objective, rank_of = [], self.job.grid.node_rank.ravel()
         for term in (*self.terms, *self.holds):
             spread = model.new_int_var(1, len(set(self.domains[term.level].tolist())), f"{term.family} {term.level}")
             objective.append(round(WHOLE * term.weight) * spread)
             if term in self.holds:
                 model.add(spread == 1)
-            for ranks in self._groups(term.family):
+            for members in self.job.grid.groups[term.family].members:
+                ranks = sorted(rank_of[[*members]].tolist())
                 touched = {domain: model.new_bool_var(f"d{domain}") for domain in {*self.domains[term.level].tolist()}}
                 for j, domain in enumerate(self.domains[term.level].tolist()):
                     for r in ranks:
@@ -179,11 +179,3 @@ class NodeRow:
             best = known
         proved = best is not None and best.worth.objective <= bound + 2 * TOLERANCE
         return FoundChoice(best, proved, best.worth.objective if proved and best is not None else bound)
-
-    def _groups(self, family: str) -> Iterator[list[int]]:
-        """Yield the node ranks of each group of a family."""
-        groups, rank = self.job.grid.groups[family], self.job.grid.node_rank.ravel()
-        by_group = np.argsort(groups.group, kind="stable")
-        ends = np.flatnonzero(np.diff(groups.group[by_group])) + 1
-        for members in np.split(groups.cell[by_group], ends):
-            yield sorted(rank[members].tolist())

@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from scheduler.job import Job
 from scheduler.objective import objective_of, spread
-from scheduler.placement.node_order import nodes_by_name
-from scheduler.placement.seating import shelf_orders
+from scheduler.placement.seating import pieces_of, shelves
 from scheduler.placement.types import Pair
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
@@ -227,34 +226,6 @@ def _tightest(counts: Sequence[int], sizes: Sequence[int], wanted: int) -> list[
     return [*roomiest[:used], last]
 
 
-def nodes_of(free: FreeNodes, job: Job, closest: IntArray) -> IntArray:
-    """Return the node of each cell, shape [rows, columns]: ranks in order of names, on the closest run of free nodes.
-
-    :param closest: shape [rows, columns], the closest domain of each cell.
-    """
-    flat = closest.ravel()
-    wanted = np.bincount(flat)
-    used = wanted.nonzero()[0]
-    wanted, offered = wanted[used], free.counts[-1][used]
-    by_name = nodes_by_name(free.cluster, free.levels[-1])
-    sizes = by_name.sizes[used]
-    ends = sizes.cumsum()
-    # all nodes of each used domain, one domain after another
-    seats = by_name.nodes[np.arange(ends[-1]) + (by_name.starts[used] - ends + sizes).repeat(sizes)]
-    taken = free.admitted[seats]
-    for i in (wanted < offered).nonzero()[0].tolist():
-        # of the free seats of the domain so many, one after another, with the fewest nodes between
-        end, count = int(ends[i]), int(wanted[i])
-        of_domain = taken[end - int(sizes[i]) : end]
-        places = of_domain.nonzero()[0]
-        start = int((places[count - 1 :] - places[: len(places) - count + 1]).argmin())
-        of_domain[places[:start]] = False
-        of_domain[places[start + count :]] = False
-    nodes = np.empty(len(flat), dtype=np.int32)
-    nodes[np.lexsort((job.grid.node_rank.ravel(), flat))] = seats[taken]
-    return nodes.reshape(closest.shape)
-
-
 _KEPT = 512  # shapes of parcels whose orders are kept: about a megabyte at a hundred cells each
 _WORD = 64  # bits of a word
 _BITS = np.uint64(1) << np.arange(_WORD, dtype=np.uint64)
@@ -284,7 +255,7 @@ def orders_of(row: bytes, column: bytes) -> ShapeOrders:
     rows, row_of = np.unique(np.frombuffer(row, dtype=np.int32), return_inverse=True)
     columns, column_of = np.unique(np.frombuffer(column, dtype=np.int32), return_inverse=True)
     of_row, of_column = row_of.astype(np.int32), column_of.astype(np.int32)
-    orders = [np.lexsort((of_column, of_row)), *shelf_orders(of_row, of_column)]
+    orders = [np.lexsort((of_column, of_row)), *(order for *_, order in shelves(pieces_of(of_row, of_column)))]
     places: dict[bytes, IntArray] = {}
     for order in orders:
         place = np.empty(len(order), dtype=np.int32)

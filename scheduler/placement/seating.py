@@ -18,7 +18,7 @@ columns exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -32,12 +32,10 @@ from scheduler.grid import CellGroups
 from scheduler.job import FAMILIES, Family, Job
 from scheduler.objective import spread
 from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
-from scheduler.placement.node_order import name_ranks, natural
+from scheduler.placement.node_order import nodes_by_name
 from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
-
-_FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 
 
 def seat(
@@ -76,30 +74,36 @@ def seat(
             seconds=seconds / len(steps),
             end=end,
         )
-    # every cell gets a node of its closest domain: ranks in order of names, on the closest run of free nodes
-    domain_of = cluster.levels[-1].domain_of
-    used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
-    used[domain_of_cell] = True
-    around = np.flatnonzero(used[domain_of])
-    if len(around) * _FEW > len(cluster):
-        around = around[np.argsort(name_ranks(cluster)[around])]
-    else:
-        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
-    around = around[np.argsort(domain_of[around], kind="stable")]
-    seats = np.flatnonzero(pool[around])
-    domain_of_seat = domain_of[around[seats]]
-    cells = np.lexsort((job.grid.node_rank.ravel(), domain_of_cell.ravel()))
-    domain_of_sorted = domain_of_cell.ravel()[cells]
-    nodes = np.empty(domain_of_cell.size, dtype=np.int32)
-    domains, first_cell, wanted = np.unique(domain_of_sorted, return_index=True, return_counts=True)
-    first_seat = np.searchsorted(domain_of_seat, domains, side="left")
-    offered = np.searchsorted(domain_of_seat, domains, side="right") - first_seat
-    for cell, seat, want, offer in zip(first_cell, first_seat, wanted, offered, strict=True):
-        places = seats[seat : seat + offer]
-        # the run of so many seats with the fewest nodes between its ends
-        start = int((places[want - 1 :] - places[: offer - want + 1]).argmin())
-        nodes[cells[cell : cell + want]] = around[places[start : start + want]]
-    return nodes.reshape(domain_of_cell.shape)
+    return nodes_of(cluster, job, domain_of_cell, pool)
+
+
+def nodes_of(cluster: Cluster, job: Job, closest: IntArray, admitted: BoolArray) -> IntArray:
+    """Return the node of each cell, shape [rows, columns]: ranks in order of names, on the closest run of free nodes.
+
+    :param closest: shape [rows, columns], the closest domain of each cell; none has fewer free nodes than cells.
+    :param admitted: shape [nodes], the free nodes.
+    """
+    flat = closest.ravel()
+    wanted = np.bincount(flat)
+    used = wanted.nonzero()[0]
+    by_name = nodes_by_name(cluster, cluster.levels[-1])
+    sizes = by_name.sizes[used]
+    ends = sizes.cumsum()
+    # all nodes of each used domain, one domain after another
+    seats = by_name.nodes[np.arange(ends[-1]) + (by_name.starts[used] - ends + sizes).repeat(sizes)]
+    taken = admitted[seats]
+    offered = np.add.reduceat(taken, ends - sizes, dtype=np.int64)
+    for i in (wanted[used] < offered).nonzero()[0].tolist():
+        # of the free seats of the domain so many, one after another, with the fewest nodes between
+        end, count = int(ends[i]), int(wanted[used[i]])
+        of_domain = taken[end - int(sizes[i]) : end]
+        places = of_domain.nonzero()[0]
+        start = int((places[count - 1 :] - places[: len(places) - count + 1]).argmin())
+        of_domain[places[:start]] = False
+        of_domain[places[start + count :]] = False
+    nodes = np.empty(len(flat), dtype=np.int32)
+    nodes[np.lexsort((job.grid.node_rank.ravel(), flat))] = seats[taken]
+    return nodes.reshape(closest.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,37 +223,34 @@ def refine(
     spreads = {family: spread(*job.grid.groups[family].paired(domain_of_cell)) for family in weights.affinity}
     in_one_domain = Weights(weights.soft, {f: weight * spreads[f] for f, weight in weights.affinity.items()})
     deadline = clock() + seconds
-    options: list[list[Filling]] = [[] for _ in sites]
-    of_shape: dict[tuple[bytes, ...], list[Filling]] = {}
-    largest_first = sorted(range(len(sites)), key=lambda i: (-len(sites[i].parcel), i))
-    for done, i in enumerate(largest_first):
-        parcel = sites[i].parcel
-        if parcel.shape not in of_shape:
-            of_shape[parcel.shape] = _options(
-                parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done, end=end
+    of_shape: dict[tuple[bytes, ...], Fillings] = {}
+    for done, site in enumerate(sorted(sites, key=lambda site: -len(site.parcel))):
+        if site.parcel.shape not in of_shape:
+            of_shape[site.parcel.shape] = _options(
+                site.parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done, end=end
             )
-        options[i] = of_shape[parcel.shape]
+    options = [of_shape[site.parcel.shape] for site in sites]
     group_counts = {family: len(job.grid.groups[family].sizes) for family in families}
     parcels = [site.parcel for site in sites]
     chosen = choose_fillings(parcels, options, weights=weights, group_counts=group_counts)
     total = (np.bincount(closer.domain_of, minlength=len(closer)) // blocks.size).astype(np.int32)
     child_of_cell = np.empty(domain_of_cell.size, dtype=np.int32)
-    for site, filling in zip(sites, chosen, strict=True):
+    for site, child in zip(sites, chosen, strict=True):
         # to the children that leave the most for others: loads go, the largest first, to the child with the least room
         # left over, and a child that is all free is not broken into while another fits
         capacities, unused = site.parcel.capacities, total[site.children]
-        loads = np.bincount(filling.child, minlength=len(capacities))
+        loads = np.bincount(child, minlength=len(capacities))
         free = np.ones(len(capacities), dtype=np.bool_)
         moved = np.arange(len(capacities), dtype=np.int32)
-        for child in np.argsort(-loads, kind="stable"):
-            if not loads[child]:
+        for loaded in np.argsort(-loads, kind="stable"):
+            if not loads[loaded]:
                 break
-            fits = np.flatnonzero(free & (capacities >= loads[child]))
-            over = capacities[fits] - loads[child]
+            fits = np.flatnonzero(free & (capacities >= loads[loaded]))
+            over = capacities[fits] - loads[loaded]
             breaks = (capacities[fits] == unused[fits]) & (over > 0)
-            moved[child] = fits[np.lexsort((fits, over, breaks))[0]]
-            free[moved[child]] = False
-        child_of_cell[site.cells] = site.children[moved[filling.child]][site.parcel.block_of_cell]
+            moved[loaded] = fits[np.lexsort((fits, over, breaks))[0]]
+            free[moved[loaded]] = False
+        child_of_cell[site.cells] = site.children[moved[child]][site.parcel.block_of_cell]
     return child_of_cell.reshape(domain_of_cell.shape)
 
 
@@ -315,19 +316,20 @@ def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, s
 
 def _options(
     parcel: Parcel, weights: Weights, solve: GridSolver | None, *, deadline: float, sharing: int, end: float
-) -> list[Filling]:
+) -> Fillings:
     """Return the fillings of one parcel, the best first; so many parcels share the time until the deadline."""
     if len(parcel) <= parcel.capacities[0]:
-        return measure(parcel, [np.zeros(len(parcel), dtype=np.int32)])
+        return Fillings.of(parcel, [np.zeros(len(parcel), dtype=np.int32)])
     if clock() > end:
-        return measure(parcel, list(islice(shelf_fillings(parcel), 1)))
+        return Fillings.of(parcel, list(islice(shelf_fillings(parcel), 1)))
     fillings = list(shelf_fillings(parcel))
     # on large parcels the shelves take time of their own: the clock is read after them
     seconds = (deadline - clock()) / sharing
     if (child := _exact_filling(parcel, weights, solve, seconds)) is not None:
         fillings.append(child)
-    kept = without_twins(by_local_score(measure(parcel, fillings), weights))[:_KEPT]
-    return without_twins(measure(parcel, [filling.child[turn] for filling in kept for turn in parcel.symmetries]))
+    kept = Fillings.of(parcel, fillings).sorted(weights).without_twins()
+    turned = [child[turn] for child in kept.child[:_KEPT] for turn in parcel.symmetries]
+    return Fillings.of(parcel, turned).without_twins()
 
 
 _ROUNDS = 3  # Rounds of improvement; two settle nearly all instances
@@ -417,12 +419,61 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
-    """One way to share a parcel out."""
+class Fillings:
+    """Ways to share a parcel out, side by side."""
 
-    child: IntArray  # shape [blocks], the child of each block
-    touched: Mapping[Family, IntArray]  # family -> shape [groups of the parcel], children each group touches
-    used: int  # number of children in use
+    child: IntArray  # shape [fillings, blocks], the child of each block
+    touched: Mapping[Family, IntArray]  # family -> shape [fillings, groups of the parcel], children each group touches
+    used: IntArray  # shape [fillings], number of children in use
+
+    @classmethod
+    def of(cls, parcel: Parcel, fillings: Sequence[IntArray]) -> Fillings:
+        """Measure the spread of some fillings, the child of each block, shape [blocks] each."""
+        children = len(parcel.capacities)
+        lines = 1 + max((len(groups.ids) for groups in parcel.groups.values()), default=0)
+        together = max(1, _MOST_TOUCHES // (lines * children))
+        touched: dict[Family, list[IntArray]] = {family: [] for family in parcel.groups}
+        for i in range(0, len(fillings), together):
+            child_of_cell = np.stack(fillings[i : i + together])[:, parcel.block_of_cell]
+            for family, groups in parcel.groups.items():
+                touched[family].append(groups.touched(child_of_cell, children))
+        child = np.stack(fillings)
+        seen = np.zeros((len(child), children), dtype=np.bool_)
+        seen[np.arange(len(child))[:, None], child] = True
+        used: IntArray = np.add.reduce(seen, axis=1, dtype=np.int32)
+        return cls(child, {family: np.concatenate(parts) for family, parts in touched.items()}, used)
+
+    def __len__(self) -> int:
+        return len(self.child)
+
+    def only(self, which: Sequence[int]) -> Fillings:
+        """Return some of them, by number."""
+        rows = list(which)
+        return Fillings(self.child[rows], {family: of[rows] for family, of in self.touched.items()}, self.used[rows])
+
+    def sorted(self, weights: Weights) -> Fillings:
+        """Return them, the best first: by how good each is when nothing is known of the other domains."""
+        worst = {family: of.max(axis=1) for family, of in self.touched.items()}
+        mean = {family: of.mean(axis=1) for family, of in self.touched.items()}
+        return self.only(_order(worst, mean, self.used, weights))
+
+    def without_twins(self) -> Fillings:
+        """Return those that differ in spread; the first of each kind."""
+        distinct: dict[tuple[bytes, ...], int] = {}
+        for i in range(len(self)):
+            distinct.setdefault(tuple(of[i].tobytes() for of in self.touched.values()), i)
+        return self.only([*distinct.values()])
+
+    def best(self, totals: Mapping[Family, IntArray], parcel: Parcel, weights: Weights) -> int:
+        """Return the filling with which the whole job is best, given what all other parcels add up to."""
+        worst, mean = {}, {}
+        for family, total in totals.items():
+            touched = self.touched[family]
+            # what the other domains cost whatever it does
+            others = int(total.max())
+            worst[family] = np.maximum(others, (total[parcel.groups[family].ids] + touched).max(axis=1))
+            mean[family] = touched.sum(axis=1) / len(total)
+        return _order(worst, mean, self.used, weights)[0]
 
 
 def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
@@ -434,10 +485,9 @@ def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
     columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
     """
     piece = parcel.pieces[0]
-    for bands, band, along, across in shelves(parcel.pieces):
+    for bands, band, along, order in shelves(parcel.pieces):
         to_the_brim = np.empty(len(parcel), dtype=np.int32)
-        child = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
-        to_the_brim[back_and_forth(piece, band, along, across)] = child
+        to_the_brim[order] = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
         yield to_the_brim
         if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
             yield whole
@@ -466,106 +516,33 @@ def _in_segments(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArra
     return child
 
 
-def measure(parcel: Parcel, fillings: Sequence[IntArray]) -> list[Filling]:
-    """Measure the spread of some fillings, the child of each block, shape [blocks] each."""
-    children = len(parcel.capacities)
-    lines = 1 + max((len(groups.ids) for groups in parcel.groups.values()), default=0)
-    together = max(1, _MOST_TOUCHES // (lines * children))
-    measured: list[Filling] = []
-    for i in range(0, len(fillings), together):
-        child = np.stack(fillings[i : i + together])
-        child_of_cell = child[:, parcel.block_of_cell]
-        touched = {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()}
-        seen = np.zeros((len(child), children), dtype=np.bool_)
-        seen[np.arange(len(child))[:, None], child] = True
-        used = np.add.reduce(seen, axis=1, dtype=np.int32).tolist()
-        measured += (Filling(child[k], {f: of[k] for f, of in touched.items()}, used[k]) for k in range(len(child)))
-    return measured
-
-
-def by_local_score(fillings: Sequence[Filling], weights: Weights) -> list[Filling]:
-    """Return fillings of one parcel, the best first: by how good each is when nothing is known of the other domains."""
-    return [fillings[i] for i in _Options.of(fillings).local_order(weights)]
-
-
-def without_twins(fillings: Iterable[Filling]) -> list[Filling]:
-    """Return the fillings that differ in spread; the first of each kind."""
-    distinct: dict[tuple[bytes, ...], Filling] = {}
-    for filling in fillings:
-        distinct.setdefault(tuple(touched.tobytes() for touched in filling.touched.values()), filling)
-    return list(distinct.values())
-
-
 def choose_fillings(
-    parcels: Sequence[Parcel],
-    options: Sequence[Sequence[Filling]],
-    *,
-    weights: Weights,
-    group_counts: Mapping[Family, int],
-) -> list[Filling]:
-    """Choose one filling for each parcel.
+    parcels: Sequence[Parcel], options: Sequence[Fillings], *, weights: Weights, group_counts: Mapping[Family, int]
+) -> list[IntArray]:
+    """Choose one filling for each parcel; return the child of each block, shape [blocks] each.
 
-    :param options: for each parcel its fillings, the best by :func:`by_local_score` first.
+    :param options: for each parcel its fillings, the best by :meth:`Fillings.sorted` first.
     :param group_counts: family -> number of groups of the whole job.
     """
     chosen = [0] * len(parcels)
-    tables: dict[int, _Options] = {}
-    for of_parcel in options:
-        # parcels of one shape have the same fillings
-        tables.setdefault(id(of_parcel), _Options.of(of_parcel))
     totals = {family: np.zeros(count, dtype=np.int32) for family, count in group_counts.items()}
-    for parcel, fillings in zip(parcels, options, strict=True):
-        _add(totals, parcel, fillings[0], 1)
+
+    def add(i: int, sign: int) -> None:
+        for family, total in totals.items():
+            total[parcels[i].groups[family].ids] += sign * options[i].touched[family][chosen[i]]
+
+    for i in range(len(parcels)):
+        add(i, 1)
     open_parcels = [i for i, fillings in enumerate(options) if len(fillings) > 1]
     for _ in range(_ROUNDS):
-        changed = False
+        before = list(chosen)
         for i in open_parcels:
-            _add(totals, parcels[i], options[i][chosen[i]], -1)
-            best = tables[id(options[i])].best(totals, parcels[i], weights)
-            changed |= best != chosen[i]
-            chosen[i] = best
-            _add(totals, parcels[i], options[i][best], 1)
-        if not changed:
+            add(i, -1)
+            chosen[i] = options[i].best(totals, parcels[i], weights)
+            add(i, 1)
+        if chosen == before:
             break
-    return [fillings[i] for fillings, i in zip(options, chosen, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """The fillings of one parcel side by side."""
-
-    touched: Mapping[Family, IntArray]  # family -> shape [fillings, groups of the parcel]
-    used: IntArray  # shape [fillings], number of children in use
-
-    @classmethod
-    def of(cls, fillings: Sequence[Filling]) -> _Options:
-        """Return fillings side by side."""
-        touched = {
-            family: np.stack([filling.touched[family] for filling in fillings]) for family in fillings[0].touched
-        }
-        return cls(touched, np.array([filling.used for filling in fillings], dtype=np.int32))
-
-    def local_order(self, weights: Weights) -> list[int]:
-        """Return the fillings, the best first: by how good each is when nothing is known of the other domains."""
-        worst = {family: of.max(axis=1) for family, of in self.touched.items()}
-        mean = {family: of.mean(axis=1) for family, of in self.touched.items()}
-        return _order(worst, mean, self.used, weights)
-
-    def best(self, totals: Mapping[Family, IntArray], parcel: Parcel, weights: Weights) -> int:
-        """Return the filling with which the whole job is best, given what all other parcels add up to."""
-        worst, mean = {}, {}
-        for family, total in totals.items():
-            touched = self.touched[family]
-            # what the other domains cost whatever it does
-            others = int(total.max())
-            worst[family] = np.maximum(others, (total[parcel.groups[family].ids] + touched).max(axis=1))
-            mean[family] = touched.sum(axis=1) / len(total)
-        return _order(worst, mean, self.used, weights)[0]
-
-
-def _add(totals: Mapping[Family, IntArray], parcel: Parcel, filling: Filling, sign: int) -> None:
-    for family, total in totals.items():
-        total[parcel.groups[family].ids] += sign * filling.touched[family]
+    return [fillings.child[i] for fillings, i in zip(options, chosen, strict=True)]
 
 
 def _order(
@@ -636,31 +613,20 @@ def _number_rows(mask: BoolArray) -> IntArray:
     return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
 
 
-def shelf_orders(rows: IntArray, columns: IntArray) -> npt.NDArray[np.int64]:
-    """Return the orders, shape [orders, cells], in which shelves of every height are filled, both ways round.
-
-    :param rows: shape [cells], the row of each cell; ``columns``: its column.
+def shelves(
+    pieces: tuple[IntArray, IntArray, IntArray],
+) -> Iterator[tuple[int, IntArray, IntArray, npt.NDArray[np.int64]]]:
+    """Yield numbers of shelves, for each cell its shelf and where it lies along it, and the order in which these are
+    filled: shelf after shelf, one forth, the next back; shelves of every height, both ways round.
     """
-    piece, row, column = pieces_of(rows, columns)
-    orders = []
-    for across, along in ((row, column), (column, row)):
-        depth = extent(piece, across)
-        bands = np.array(_band_counts(int(depth.max())))[:, None]
-        band = across * np.minimum(bands, depth) // depth
-        # one number by which cells are sorted: shelf after shelf, one forth, the next back
-        width = int(along.max()) + 1
-        shelf = (piece * bands + band) * width + np.where(band % 2, width - 1 - along, along)
-        orders.append(np.argsort(shelf * (int(across.max()) + 1) + across, axis=1))
-    return np.concatenate(orders)
-
-
-def shelves(pieces: tuple[IntArray, IntArray, IntArray]) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
-    """Yield numbers of shelves, and for each cell its shelf and where it lies along and across shelves."""
     piece, row, column = pieces
     for across, along in ((row, column), (column, row)):
-        depth = extent(piece, across)
+        depth, width, height = extent(piece, across), int(along.max()) + 1, int(across.max()) + 1
         for bands in _band_counts(int(depth.max())):
-            yield bands, across * np.minimum(bands, depth) // depth, along, across
+            band = across * np.minimum(bands, depth) // depth
+            # one number by which cells are sorted
+            shelf = (piece * np.int64(bands) + band) * width + np.where(band % 2, width - 1 - along, along)
+            yield bands, band, along, np.argsort(shelf * height + across)
 
 
 def _band_counts(most: int) -> list[int]:
@@ -669,8 +635,3 @@ def _band_counts(most: int) -> list[int]:
     if len(counts) <= _MOST_BANDS:
         return counts
     return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
-
-
-def back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> npt.NDArray[np.int64]:
-    """Return the order of shelf after shelf, one forth, the next back."""
-    return np.lexsort((across, np.where(band % 2, -along, along), band, piece))

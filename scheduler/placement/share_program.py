@@ -12,11 +12,11 @@ elsewhere this is less than any placement satisfies, and good for bounds alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import floor
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class ShareModel:
         self.cp = cp_model.CpModel()
         self.sizes = sizes
         self.parts: list[JobWays] = []
-        self.running: list[RunningPart | CountedPart | LeavingPart] = []
+        self.running: list[RunningPart] = []  # the caller adds them
         self.out_of_time = False  # whether the clock, and not its effort, ended a search
 
     def add_job(self, demands: Sequence[NodeDemand], *, optional: bool = False) -> JobWays:
@@ -55,18 +55,6 @@ class ShareModel:
         part = JobWays(self.cp, demands, self.sizes, optional=optional)
         self.parts.append(part)
         return part
-
-    def add_running(self, share: RunningShare, units: IntArray) -> None:
-        """Add a running job, which may move in some units, shape [cells]."""
-        self.running.append(RunningPart(self.cp, share, self.sizes, units))
-
-    def add_counted(self, share: RunningShare) -> None:
-        """Add a running job of which only is decided how many nodes of each class it has."""
-        self.running.append(CountedPart(self.cp, share, self.sizes))
-
-    def add_leaving(self, share: RunningShare) -> None:
-        """Add a running job of which only is decided what leaves."""
-        self.running.append(LeavingPart(self.cp, share, self.sizes))
 
     def share(self) -> None:
         """Add that no class is used up twice."""
@@ -95,7 +83,7 @@ def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -
     )
 
 
-def taken(part: JobWays | RunningPart | CountedPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
+def taken(part: JobWays | RunningPart, solver: cp_model.CpSolver) -> Counter[int]:
     """Return the nodes of each class that a job takes in a solution, classes without any left out."""
     return Counter({c: count for c, take in part.takes.items() if (count := int(solver.value(take)))})
 
@@ -188,73 +176,102 @@ def running_terms(
     return (*soft, *hard), OptionCosts(dp, pp, sum(others)), floor(objective * scale + rounded + 1e-3)
 
 
-def any_moved(cp: cp_model.CpModel, share: RunningShare, moved: Sequence[cp_model.LinearExprT]) -> cp_model.IntVar:
-    """Return whether any cell of a running job moves, as far as that costs anything.
-
-    :param moved: numbers of cells that move, which together are all.
-    """
-    moves = cp.new_bool_var("")
-    for count in moved if share.price else ():
-        cp.add(count == 0).only_enforce_if(~moves)
-    return moves
-
-
+@dataclass(frozen=True, slots=True)
 class RunningPart:
-    """The variables of one running job.
+    """The variables of one running job."""
 
-    :param units: shape [cells].
+    share: RunningShare
+    takes: Mapping[int, cp_model.LinearExprT]  # nodes of each class that it takes, those that it keeps among them
+    moved: cp_model.LinearExprT  # cells that move
+    any_moved: cp_model.IntVar  # whether any does, as far as that costs anything
+    targets: Callable[[Solution], IntArray] | None  # the class of each cell, shape [cells]; None = that is not decided
+
+    @classmethod
+    def of(
+        cls,
+        cp: cp_model.CpModel,
+        share: RunningShare,
+        takes: Mapping[int, cp_model.LinearExprT],
+        moved: Sequence[cp_model.LinearExprT],
+        targets: Callable[[Solution], IntArray] | None = None,
+    ) -> Self:
+        """Return them, given numbers of cells that move, which together are all."""
+        moves = cp.new_bool_var("")
+        for count in moved if share.price else ():
+            cp.add(count == 0).only_enforce_if(~moves)
+        return cls(share, takes, sum(moved), moves, targets)
+
+
+def by_units(cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray) -> RunningPart:
+    """Add a running job, which may move in some units, shape [cells]."""
+    chosen = [cp.new_bool_var("") for _ in share.options]
+    cp.add_exactly_one(chosen)
+    options = [share.demand.options[i] for i in share.options]
+    cells = CellChoice(cp, share.demand.admits, sizes, units)
+    moved: list[cp_model.LinearExprT] = []
+    names, first, counts = np.unique(units, return_index=True, return_counts=True)
+    for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
+        home, goes = int(share.homes[cell]), cells.goes[name]
+        for c, here in goes.items():
+            admits = [(on, bool(of.admits[c])) for on, of in zip(chosen, options, strict=True)]
+            only_if_admitted(cp, here, 1, admits)
+        moved.append(size - size * goes[home] if home in goes else size)
+    # no group leaves its domain where that is hard, and the objective is no larger than now; of few units no group can
+    # touch more domains than it may
+    counted = [(term, cells.members(term.touched)) for term in share.terms if term.weight]
+    worst = sum(term.weight * max(len(group.units) for group in groups) for term, groups in counted)
+    if worst > share.most:
+        cp.add(sum(term.weight * cells.spread(term.touched, groups) for term, groups in counted) <= share.most)
+    for term in share.terms:
+        if not term.weight:
+            cells.hold(term.touched)
+    return RunningPart.of(cp, share, cells.takes, moved, cells.classes)
+
+
+def by_what_leaves(cp: cp_model.CpModel, share: RunningShare, sizes: IntArray) -> RunningPart:
+    """Add a running job of which only is decided what leaves, not where it goes: quick, and good for bounds alone."""
+    has = np.bincount(share.homes, minlength=len(sizes))
+    leaves: dict[int, list[cp_model.LinearExprT]] = {}
+    if share.tied is None:
+        for c in np.flatnonzero(has).tolist():
+            leaves[c] = [cp.new_int_var(0, int(has[c]), "")]
+    else:
+        _, first, counts = np.unique(share.tied, return_index=True, return_counts=True)
+        for cell, size in zip(first.tolist(), counts.tolist(), strict=True):
+            leaves.setdefault(int(share.homes[cell]), []).append(size * cp.new_bool_var(""))
+    stays = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
+    return RunningPart.of(cp, share, stays, [count for of_class in leaves.values() for count in of_class])
+
+
+def by_counts(cp: cp_model.CpModel, share: RunningShare, sizes: IntArray) -> RunningPart:
+    """Add a running job of which only is decided how many nodes of each class it has; where its cells are then is known
+    where whole rows or columns move alone.
     """
+    demand = replace(share.demand, options=tuple(share.demand.options[i] for i in share.options))
+    part = SharePart(cp, demand, sizes, optional=False)
+    part.add_within(share.costs, share.most)
+    moved: list[cp_model.LinearExprT] = []
+    for c, has in sorted(Counter(share.homes.tolist()).items()):
+        left = cp.new_int_var(0, has, "")
+        cp.add(left >= has - part.takes.get(c, 0))
+        moved.append(left)
 
-    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray) -> None:
-        self.share = share
-        chosen = [cp.new_bool_var("") for _ in share.options]
-        cp.add_exactly_one(chosen)
-        options = [share.demand.options[i] for i in share.options]
-        self.cells = CellChoice(cp, share.demand.admits, sizes, units)
-        self.takes = self.cells.takes
-        moved: list[cp_model.LinearExprT] = []
-        names, first, counts = np.unique(units, return_index=True, return_counts=True)
-        for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
-            home, goes = int(share.homes[cell]), self.cells.goes[name]
-            for c, here in goes.items():
-                admits = [(on, bool(of.admits[c])) for on, of in zip(chosen, options, strict=True)]
-                only_if_admitted(cp, here, 1, admits)
-            moved.append(size - size * goes[home] if home in goes else size)
-        # no group leaves its domain where that is hard, and the objective is no larger than now; of few units no group
-        # can touch more domains than it may
-        counted = [(term, self.cells.members(term.touched)) for term in share.terms if term.weight]
-        worst = sum(term.weight * max(len(group.units) for group in groups) for term, groups in counted)
-        if worst > share.most:
-            cp.add(sum(term.weight * self.cells.spread(term.touched, groups) for term, groups in counted) <= share.most)
-        for term in share.terms:
-            if not term.weight:
-                self.cells.hold(term.touched)
-        self.moved: cp_model.LinearExprT = sum(moved)
-        self.any_moved = any_moved(cp, share, moved)
+    def targets(solver: Solution) -> IntArray:
+        grid = share.homes.reshape(demand.rows, demand.columns)
+        by_rows = share.moves_by == "rows"
+        homes = (grid[:, 0] if by_rows else grid[0, :]).tolist()
+        width = demand.columns if by_rows else demand.rows
+        left = Counter({c: int(solver.value(takes)) // width for c, takes in part.takes.items()})
+        stay = []
+        for home in homes:
+            stay.append(left[home] > 0)
+            left[home] -= stay[-1]
+        coming = left.elements()
+        lines = np.array([c if stays else next(coming) for c, stays in zip(homes, stay, strict=True)], dtype=np.int32)
+        spread = lines[:, None] if by_rows else lines[None, :]
+        return np.broadcast_to(spread, grid.shape).reshape(-1).copy()
 
-    def targets(self, solver: cp_model.CpSolver) -> IntArray:
-        """Return the class of each cell in a solution, shape [cells]."""
-        return self.cells.classes(solver)
-
-
-class LeavingPart:
-    """A running job of which only is decided what leaves, not where it goes: quick, and good for bounds alone."""
-
-    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray) -> None:
-        self.share = share
-        has = np.bincount(share.homes, minlength=len(sizes))
-        leaves: dict[int, list[cp_model.LinearExprT]] = {}
-        if share.tied is None:
-            for c in np.flatnonzero(has).tolist():
-                leaves[c] = [cp.new_int_var(0, int(has[c]), "")]
-        else:
-            _, first, counts = np.unique(share.tied, return_index=True, return_counts=True)
-            for cell, size in zip(first.tolist(), counts.tolist(), strict=True):
-                leaves.setdefault(int(share.homes[cell]), []).append(size * cp.new_bool_var(""))
-        moved = [count for of_class in leaves.values() for count in of_class]
-        self.takes: dict[int, cp_model.LinearExprT] = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
-        self.moved: cp_model.LinearExprT = sum(moved)
-        self.any_moved = any_moved(cp, share, moved)
+    return RunningPart.of(cp, share, part.takes, moved, targets)
 
 
 def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
@@ -268,38 +285,3 @@ def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
         cells = np.arange(len(share.homes), dtype=np.int32) if few else None
         units.append(None if share.moves_by else cells if share.tied is None else share.tied)
     return units
-
-
-class CountedPart:
-    """The variables of one running job."""
-
-    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray) -> None:
-        self.share = share
-        demand = replace(share.demand, options=tuple(share.demand.options[i] for i in share.options))
-        part = SharePart(cp, demand, sizes, optional=False)
-        part.add_within(share.costs, share.most)
-        self.takes: dict[int, cp_model.LinearExprT] = dict(part.takes)
-        moved: list[cp_model.LinearExprT] = []
-        for c, has in sorted(Counter(share.homes.tolist()).items()):
-            left = cp.new_int_var(0, has, "")
-            cp.add(left >= has - self.takes.get(c, 0))
-            moved.append(left)
-        self.moved: cp_model.LinearExprT = sum(moved)
-        self.any_moved = any_moved(cp, share, moved)
-
-    def targets(self, solver: cp_model.CpSolver) -> IntArray:
-        """Return the class of each cell in a solution, shape [cells]; where whole rows or columns move alone."""
-        demand = self.share.demand
-        grid = self.share.homes.reshape(demand.rows, demand.columns)
-        by_rows = self.share.moves_by == "rows"
-        homes = (grid[:, 0] if by_rows else grid[0, :]).tolist()
-        width = demand.columns if by_rows else demand.rows
-        left = Counter({c: int(solver.value(takes)) // width for c, takes in self.takes.items()})
-        stay = []
-        for home in homes:
-            stay.append(left[home] > 0)
-            left[home] -= stay[-1]
-        coming = left.elements()
-        lines = np.array([c if stays else next(coming) for c, stays in zip(homes, stay, strict=True)], dtype=np.int32)
-        spread = lines[:, None] if by_rows else lines[None, :]
-        return np.broadcast_to(spread, grid.shape).reshape(-1).copy()

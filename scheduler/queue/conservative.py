@@ -83,18 +83,17 @@ class Reservations:
         self._left: IntArray = np.array(rows)
         """Shape [instants, slots], what no job has from each instant on; a slot is a node, or all where these are
         counted."""
-        self.counted = kind is not None and self._has_whole_nodes(kind)
+        self.counted = False
+        if kind is not None:
+            # whether each takes all of its nodes, and any of these can be together
+            together = usable_together(kind, cluster)
+            self.counted = len(together) == 1 and bool((cluster.total[together[0]] == kind.gpus).all())
         if kind is not None and self.counted:
             self._kind, self._usable = kind, cluster.usable(kind)
             with_room = self._usable & (self._left >= kind.gpus)
             # from which instant on each node has room by the ends of jobs that run
             self._room_at: FloatArray = np.where(with_room.any(axis=0), self._times[with_room.argmax(axis=0)], inf)
             self._left = with_room.sum(axis=1, dtype=np.int32)[:, None]
-
-    def _has_whole_nodes(self, job: Waiting) -> bool:
-        """Return whether a job takes all of each of its nodes, and any of these can be together."""
-        usable = usable_together(job, self._cluster)
-        return len(usable) == 1 and bool((self._cluster.total[usable[0]] == job.gpus).all())
 
     def alike(self, job: Waiting) -> bool:
         """Return whether a job is of the kind of those whose nodes are counted."""

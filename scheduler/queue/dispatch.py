@@ -126,7 +126,7 @@ class Dispatch(Generic[J]):
         """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
         kind = None if live or not policy.passing else kind
         if kind is not None and policy.claims_of_equals:
-            kind = _itself
+            kind = lambda job: job.key  # noqa: E731
         sharing = policy.sharing
         # the namespace with which a job has its turn, and its share; empty = all are in one line
         self._group: Callable[[J], str] = (lambda job: job.namespace) if sharing else (lambda _: "")
@@ -602,10 +602,6 @@ class Backlog(Generic[J]):
     def __contains__(self, job: J) -> bool:
         place = bisect_left(self._jobs, (self.rank(job),), lo=self._front)
         return place < len(self._jobs) and self._jobs[place][1] is job
-
-
-def _itself(job: Waiting) -> Hashable:
-    return job.key
 
 
 _Head = tuple[KindQueue[J], int, tuple[float, float]]

@@ -32,7 +32,16 @@ from scheduler.placement.admission import for_each_size, shortage
 from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.node_classes import NodeClasses, places_by_class
 from scheduler.placement.share_parts import top, ways_by_cell
-from scheduler.placement.share_program import LeavingPart, RunningShare, ShareModel, exact_units, taken, total
+from scheduler.placement.share_program import (
+    RunningShare,
+    ShareModel,
+    by_counts,
+    by_units,
+    by_what_leaves,
+    exact_units,
+    taken,
+    total,
+)
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.repair import of_its_type
 from scheduler.several.joint_question import (
@@ -282,119 +291,9 @@ class MoveProgram:
 
     def targets(self, solver: Solution) -> list[IntArray]:
         """Return the class of each cell of every running job in a solution, shape [cells]; where that is decided."""
-        moving = (part.targets(solver) for part in self.model.running if not isinstance(part, LeavingPart))
+        moving = (part.targets(solver) for part in self.model.running if part.targets is not None)
         count = len(self.model.running) + len(self.kept)
         return [self.kept[i] if i in self.kept else next(moving) for i in range(count)]
-
-
-class MovePrograms:
-    """Makes the programs of one question."""
-
-    def __init__(
-        self, question: JointQuestion, classes: NodeClasses, shares: Sequence[RunningShare], limit: MoveLimits
-    ) -> None:
-        self._question, self._classes, self._shares, self._limit = question, classes, shares, limit
-        self._units, self._by_cell = exact_units(shares), ways_by_cell(classes.demands[:1])
-        self.seen = SeenPlacements(question, 0, classes, self._by_cell)
-        # one unit of the objective outweighs all moves together
-        self.scale = sum(share.price if limit.by_jobs else len(share.homes) for share in shares) + 1
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing is lost in how running jobs move: what a program of the bound finds can be done."""
-        return all(share.moves_by or units is not None for share, units in zip(self._shares, self._units, strict=True))
-
-    def of_bound(self, most: int | None, *, leaving: bool = False) -> MoveProgram:
-        """Return what every plan satisfies.
-
-        :param most: the objective of the new job, in whole numbers, above which a plan is of no use; ``None`` = any.
-        :param leaving: only what leaves is decided, not where it goes.
-        """
-        model, demands, question = ShareModel(self._classes.sizes), self._classes.demands[0], self._question
-        new, fastest = model.add_job(demands), max(demand.fastest for demand in demands)
-        least = question.whole(trivial_bound(question.jobs[0]) / fastest)
-        cost = bounded_cost(question, 0, new, least=least, most=most, by_cell=self._by_cell)
-        for share, units in zip(self._shares, self._units, strict=True):
-            if leaving:
-                model.add_leaving(share)
-            elif units is None:
-                model.add_counted(share)
-            else:
-                model.add_running(share, units)
-        return self._ranked(model, new, cost, most, KEEP_NONE)
-
-    def of_seen(self, most: int | None, kept: Mapping[int, IntArray] = KEEP_NONE) -> MoveProgram:
-        """Return what can be done with seen placements of the new job; ``kept`` as of :class:`MoveProgram`."""
-        every = np.concatenate([np.empty(0, dtype=np.int32), *kept.values()])
-        model = ShareModel(self._classes.sizes - np.bincount(every, minlength=len(self._classes.sizes)))
-        new = model.add_job(self._classes.demands[0])
-        cost = self.seen.offer(new, most=most, count=MOST_SHAPES)
-        for i, (share, units) in enumerate(zip(self._shares, self._units, strict=True)):
-            if i not in kept:
-                if share.moves_by:
-                    model.add_counted(share)
-                else:
-                    model.add_running(share, share.pieces if units is None else units)
-        return self._ranked(model, new, cost, most, kept)
-
-    def _ranked(
-        self, model: ShareModel, new: JobWays, cost: Variable, most: int | None, kept: Mapping[int, IntArray]
-    ) -> MoveProgram:
-        if most is not None:
-            model.cp.add(cost <= most)
-        model.share()
-        target, by_jobs = self._limit.target, self._limit.by_jobs
-        objective = model.cp.new_int_var(target, max(target, top(cost)), "")
-        model.cp.add(objective >= cost)
-        if by_jobs:
-            price = total([part.share.price for part in model.running], [part.any_moved for part in model.running])
-        else:
-            price = total([1] * len(model.running), [part.moved for part in model.running])
-        for i, places in kept.items():
-            moved = int((places != self._shares[i].homes).sum())
-            price += self._shares[i].price * bool(moved) if by_jobs else moved
-        if self._limit.most is not None:
-            model.cp.add(price <= self._limit.most)
-        return MoveProgram(model, new, cost, total([self.scale, 1], [objective, price]), kept)
-
-
-SECONDS = 0.5  # Of each placement: a first plan is wanted, not the best
-
-
-def placed_again(
-    question: JointQuestion,
-    running: Sequence[RunningJob],
-    leaving: Collection[int],
-    *,
-    wanted: BoolArray,
-    solver: PlacementAlgorithm,
-    limits: Limits,
-) -> tuple[IntArray, list[IntArray]] | None:
-    """Place the new job, then each job that leaves, the largest first, on what is left.
-
-    :param leaving: numbers of the running jobs that may move; all others stay.
-    :param wanted: shape [nodes], nodes for the new job, whether a job that leaves is on them or not.
-    :returns: nodes of the new job and of each running one; ``None`` = one of them finds no place.
-    """
-    quick = replace(limits, seconds=SECONDS)
-    free = np.ones(len(question.cluster), dtype=np.bool_)
-    for i, incumbent in enumerate(running):
-        if i not in leaving:
-            free[incumbent.nodes.ravel()] = False
-    new = run_on_its_levels(solver, only(question.cluster, free & wanted), question.jobs[0], quick).proposal.nodes
-    if new is None:
-        return None
-    free[new.ravel()] = False
-    after = [incumbent.nodes for incumbent in running]
-    for i in sorted(leaving, key=lambda i: -running[i].nodes.size):
-        if not free[after[i].ravel()].all():
-            job = of_its_type(question.cluster, running[i].job, running[i].nodes)
-            again = run_on_its_levels(solver, only(question.cluster, free), job, quick).proposal.nodes
-            if again is None:
-                return None
-            after[i] = again
-        free[after[i].ravel()] = False
-    return new, after
 
 
 FEW = 6  # Running jobs that are laid out again at a time, beside the new one, at first; so many more when that is over
@@ -403,6 +302,7 @@ MOST_PACKS = 16  # Such choices in a row
 SOME_SHARE = 0.5  # Most of the time that is left, for these
 EFFORT = 6.0  # Of one search, in CP-SAT's deterministic time, about seconds
 RUN_SECONDS = 2.0  # Of searching one share of the new job
+FIRST_SECONDS = 0.5  # Of each placement again: a first plan is wanted, not the best
 
 
 class MoveSearch:
@@ -424,7 +324,10 @@ class MoveSearch:
         self.impossible = False  # whether it is proved that there is no plan at all
         self.out_of_time = False  # whether it ended without a proof, and more time could have found more
         self.bound: tuple[int, int] = (limit.target, 0)  # no plan has a smaller rank
-        self._programs = MovePrograms(question, classes, shares, limit)
+        self._units, self._by_cell = exact_units(shares), ways_by_cell(classes.demands[:1])
+        self._seen = SeenPlacements(question, 0, classes, self._by_cell)
+        # one unit of the objective outweighs all moves together
+        self._scale = sum(share.price if limit.by_jobs else len(share.homes) for share in shares) + 1
         self._random = Random()
 
     @property
@@ -434,7 +337,7 @@ class MoveSearch:
 
     def learn(self, nodes: IntArray) -> None:
         """Keep a placement of the new job, on any nodes of the cluster."""
-        self._programs.seen.learn(nodes)
+        self._seen.learn(nodes)
 
     def found(self, nodes: IntArray, running: Sequence[IntArray]) -> None:
         """Take in a plan if it keeps all rules, and no running job gets worse; the evaluator weighs each."""
@@ -464,13 +367,13 @@ class MoveSearch:
         self._start(limits, end)
         while not self.proved and clock() < end:
             rank = None if self.plan is None else self.plan.rank
-            if len(self._programs.seen) > seen:
-                seen = len(self._programs.seen)
+            if len(self._seen) > seen:
+                seen = len(self._seen)
                 limits.say("laying shapes out")
                 self._pack(end)
             if more and not self.proved and clock() < end:
                 limits.say("raising the bound")
-                bounding = bounding or self._programs.of_bound(None if self.plan is None else self.plan.rank[0])
+                bounding = bounding or self._of_bound(None if self.plan is None else self.plan.rank[0])
                 more = self._round(bounding, limits, end)
             if not self.proved and clock() < end:
                 limits.say("moving a few at a time")
@@ -480,6 +383,65 @@ class MoveSearch:
                 if self.plan is None or few >= len(self.running):
                     break
         self.out_of_time = not self.proved and (self.out_of_time or clock() >= end)
+
+    @property
+    def _exact(self) -> bool:
+        """Whether nothing is lost in how running jobs move: what a program of the bound finds can be done."""
+        return all(share.moves_by or units is not None for share, units in zip(self.shares, self._units, strict=True))
+
+    def _of_bound(self, most: int | None, *, leaving: bool = False) -> MoveProgram:
+        """Return what every plan satisfies.
+
+        :param most: the objective of the new job, in whole numbers, above which a plan is of no use; ``None`` = any.
+        :param leaving: only what leaves is decided, not where it goes.
+        """
+        model, demands, question = ShareModel(self.classes.sizes), self.classes.demands[0], self.question
+        new, fastest = model.add_job(demands), max(demand.fastest for demand in demands)
+        least = question.whole(trivial_bound(question.jobs[0]) / fastest)
+        cost = bounded_cost(question, 0, new, least=least, most=most, by_cell=self._by_cell)
+        for share, units in zip(self.shares, self._units, strict=True):
+            if leaving:
+                part = by_what_leaves(model.cp, share, model.sizes)
+            elif units is None:
+                part = by_counts(model.cp, share, model.sizes)
+            else:
+                part = by_units(model.cp, share, model.sizes, units)
+            model.running.append(part)
+        return self._program(model, new, cost, most, KEEP_NONE)
+
+    def _of_seen(self, most: int | None, kept: Mapping[int, IntArray] = KEEP_NONE) -> MoveProgram:
+        """Return what can be done with seen placements of the new job; ``kept`` as of :class:`MoveProgram`."""
+        every = np.concatenate([np.empty(0, dtype=np.int32), *kept.values()])
+        model = ShareModel(self.classes.sizes - np.bincount(every, minlength=len(self.classes.sizes)))
+        new = model.add_job(self.classes.demands[0])
+        cost = self._seen.offer(new, most=most, count=MOST_SHAPES)
+        for i, (share, units) in enumerate(zip(self.shares, self._units, strict=True)):
+            if i not in kept and share.moves_by:
+                model.running.append(by_counts(model.cp, share, model.sizes))
+            elif i not in kept:
+                pieces = share.pieces if units is None else units
+                model.running.append(by_units(model.cp, share, model.sizes, pieces))
+        return self._program(model, new, cost, most, kept)
+
+    def _program(
+        self, model: ShareModel, new: JobWays, cost: Variable, most: int | None, kept: Mapping[int, IntArray]
+    ) -> MoveProgram:
+        if most is not None:
+            model.cp.add(cost <= most)
+        model.share()
+        target, by_jobs = self.limit.target, self.limit.by_jobs
+        objective = model.cp.new_int_var(target, max(target, top(cost)), "")
+        model.cp.add(objective >= cost)
+        if by_jobs:
+            price = total([part.share.price for part in model.running], [part.any_moved for part in model.running])
+        else:
+            price = total([1] * len(model.running), [part.moved for part in model.running])
+        for i, places in kept.items():
+            moved = int((places != self.shares[i].homes).sum())
+            price += self.shares[i].price * bool(moved) if by_jobs else moved
+        if self.limit.most is not None:
+            model.cp.add(price <= self.limit.most)
+        return MoveProgram(model, new, cost, total([self._scale, 1], [objective, price]), kept)
 
     def _pack_some(self, end: float, few: int) -> None:
         """Lay the new job and a few running ones out again, the others where they are in the best plan."""
@@ -498,7 +460,7 @@ class MoveSearch:
 
         A plan that misses the target ranks behind all that reach it, so these alone are looked at.
         """
-        program = self._programs.of_bound(self.limit.target, leaving=True)
+        program = self._of_bound(self.limit.target, leaving=True)
         answer, solver = self._least(program, end)
         least = (self.limit.target + 1, 0) if answer == "no" else self._ranked(solver)
         self.bound = max(self.bound, least)
@@ -506,9 +468,34 @@ class MoveSearch:
             return
         leaving = {i for i, part in enumerate(program.model.running) if solver.value(part.moved)}
         wanted = np.isin(self.classes.class_of, list(taken(program.new, solver)))
-        plan = placed_again(self.question, self.running, leaving, wanted=wanted, solver=self._solver, limits=limits)
-        if plan is not None:
-            self.found(*plan)
+        self._place_again(leaving, wanted, replace(limits, seconds=FIRST_SECONDS))
+
+    def _place_again(self, leaving: Collection[int], wanted: BoolArray, limits: Limits) -> None:
+        """Take in the plan in which the new job is placed, then each job that leaves, the largest first, on what is
+        left; none where one of them finds no place.
+
+        :param leaving: numbers of the running jobs that may move; all others stay.
+        :param wanted: shape [nodes], nodes for the new job, whether a job that leaves is on them or not.
+        """
+        cluster, free = self.question.cluster, np.ones(len(self.question.cluster), dtype=np.bool_)
+        for i, incumbent in enumerate(self.running):
+            if i not in leaving:
+                free[incumbent.nodes.ravel()] = False
+        job = self.question.jobs[0]
+        new = run_on_its_levels(self._solver, only(cluster, free & wanted), job, limits).proposal.nodes
+        if new is None:
+            return
+        free[new.ravel()] = False
+        after = [incumbent.nodes for incumbent in self.running]
+        for i in sorted(leaving, key=lambda i: -self.running[i].nodes.size):
+            if not free[after[i].ravel()].all():
+                job = of_its_type(cluster, self.running[i].job, self.running[i].nodes)
+                again = run_on_its_levels(self._solver, only(cluster, free), job, limits).proposal.nodes
+                if again is None:
+                    return
+                after[i] = again
+            free[after[i].ravel()] = False
+        self.found(new, after)
 
     def _as_good(self, incumbent: RunningJob, after: IntArray) -> bool:
         """Return whether a running job is as well off after the moves as now."""
@@ -531,9 +518,9 @@ class MoveSearch:
         # a plan that misses the target ranks behind all that reach it: these first, as far fewer placements do
         most_useful = None if self.plan is None else self.plan.rank[0]
         for most in dict.fromkeys((self.limit.target, most_useful)):
-            program = self._programs.of_seen(most, kept)
+            program = self._of_seen(most, kept)
             if self.plan is not None:
-                program.model.cp.add(program.rank < self._programs.scale * self.plan.rank[0] + self.plan.rank[1])
+                program.model.cp.add(program.rank < self._scale * self.plan.rank[0] + self.plan.rank[1])
             answer, solver = self._least(program, end, effort)
             if answer == "yes":
                 break
@@ -562,16 +549,16 @@ class MoveSearch:
         self.bound = max(self.bound, self._ranked(solver))
         if answer != "yes" or self.proved:
             return False
-        targets = program.targets(solver) if self._programs.exact else []
+        targets = program.targets(solver) if self._exact else []
         decided = bool(targets) or not self.shares  # else only the number of nodes of each running job is known
         used = sum((taken(part, solver) for part in program.model.running), Counter[int]())
         granted = self._granted(targets) if decided else self._split(self.classes.class_of >= 0, used)
-        cluster, job, seen = self.question.cluster, self.question.jobs[0], len(self._programs.seen)
+        cluster, job, seen = self.question.cluster, self.question.jobs[0], len(self._seen)
         if decided and program.new.chosen(solver).cells is not None:
             nodes = self._new_placed(program, solver, granted)
             assert nodes is not None
             self.found(nodes, self._settled(nodes, targets))
-            return len(self._programs.seen) > seen
+            return len(self._seen) > seen
         seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - clock()))
         there = run(self._solver, only(cluster, granted), job, replace(limits, seconds=seconds))
         if there.proposal.nodes is None or there.evaluation is None or there.bound is None:
@@ -583,7 +570,7 @@ class MoveSearch:
         if bound > max(self.limit.target, int(solver.value(program.objective))):
             program.new.exclude(self.classes.count(granted), cost=program.objective, least=bound)
             return True
-        return len(self._programs.seen) > seen
+        return len(self._seen) > seen
 
     def _least(self, program: MoveProgram, end: float, effort: float = EFFORT) -> tuple[Answer, Solution]:
         """Search for the least rank, for at most half of the time that is left."""
@@ -593,7 +580,7 @@ class MoveSearch:
 
     def _ranked(self, solver: Solution) -> tuple[int, int]:
         """Return the bound of a program as a rank."""
-        return divmod(ceil(solver.best_objective_bound - WHOLE), self._programs.scale)
+        return divmod(ceil(solver.best_objective_bound - WHOLE), self._scale)
 
     def _granted(self, targets: Sequence[IntArray]) -> BoolArray:
         """Return nodes for the new job, without those that are kept for cells that move, shape [nodes]."""

@@ -18,6 +18,7 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
+import numpy.typing as npt
 
 from ground.records import JsonRecord
 from scheduler.certificates.certificate import Certificate, CloserClaims, RefutedPair
@@ -199,16 +200,14 @@ class _CloserRecount:
                 continue
             if sum(grid.capacities) < grid.cells:
                 continue
-            pairs = self._left(grid, level, weights, most + TOLERANCE)
-            if all(pair == EVERY_ONE for pair in pairs):
+            dp, pp = np.nonzero(self._costs(grid, level, weights) <= most + TOLERANCE)
+            if not dp.any() and not pp.any():
                 # rows and columns cross, so all cells lie in one domain
                 rooms = self._room(region, level)[2]
                 within += [CountedRegion(region.choice, depth, k) for k in np.flatnonzero(rooms >= grid.cells).tolist()]
             else:
                 within.append(region)
-                largest = Spread(
-                    max(largest.dp, *(pair.dp for pair in pairs)), max(largest.pp, *(pair.pp for pair in pairs))
-                )
+                largest = Spread(max(largest.dp, int(dp.max()) + 1), max(largest.pp, int(pp.max()) + 1))
         return within, largest
 
     def _least(self, region: CountedRegion, level: str, above: str, held: Spread) -> float:
@@ -226,47 +225,27 @@ class _CloserRecount:
             columns = fewest_touched(grid.rows, grid.columns, rooms) if held.dp == 1 else 1
             rows = fewest_touched(grid.columns, grid.rows, rooms) if held.pp == 1 else 1
             floor = Spread(columns, rows)
-        weights = self.job.alpha, self.job.beta
-        pairs = self._left(grid, level, weights, self.worth.closer[level] - TOLERANCE, floor)
-        costs = [weights[0] * pair.dp + weights[1] * pair.pp for pair in pairs]
-        return min(costs, default=self.worth.closer[level])
+        costs = self._costs(grid, level, (self.job.alpha, self.job.beta), floor)
+        return min(float(costs.min()), self.worth.closer[level])
 
-    def _left(
-        self, grid: CountedGrid, level: str, weights: tuple[float, float], most: float, floor: Spread = EVERY_ONE
-    ) -> list[Spread]:
-        """Return for each S the pair with the least R that is not ruled out, of those that cost no more than so much;
-        where no pair is cheaper none.
-
-        The pair with the largest R that costs so much comes with it: what is said of all pairs holds of it.
-        """
+    def _costs(
+        self, grid: CountedGrid, level: str, weights: tuple[float, float], floor: Spread = EVERY_ONE
+    ) -> npt.NDArray[np.float64]:
+        """Return what each pair (S, R) costs, both from 1 on; infinite where it is ruled out, or below a floor."""
+        refuted, most = [*self.refuted.get(level, ()), *self._refuted(level, grid)], grid.largest
         self.effort.begin()
-        self.effort.take(CALL + 250 * len(grid.capacities))
-        refuted = [*self.refuted.get(level, ()), *self._refuted(level, grid)]
-        product = least_product(grid, squared_roots(grid))
-        by_columns = fewest_for_whole(grid.rows, grid.columns, grid.capacities)
-        by_rows = fewest_for_whole(grid.columns, grid.rows, grid.capacities)
-        left = []
-        for dp in range(floor.dp, grid.largest.dp + 1):
-            if weights[0] * dp + weights[1] * floor.pp > most:
-                break
-            pp = max(floor.pp, -(-product // dp))
-            if dp == 1:
-                if by_columns is None:
-                    continue
-                pp = max(pp, by_columns)
-            if pp == 1 and (by_rows is None or dp < by_rows):
-                pp = 2
-            self.effort.take(10 * len(refuted) + 10)
-            while (higher := max((p.pp for p in refuted if p.dp >= dp and p.pp >= pp), default=0)) >= pp:
-                pp = higher + 1
-            if pp <= grid.largest.pp and weights[0] * dp + weights[1] * pp <= most:
-                left.append(Spread(dp, pp))
-                highest = grid.largest.pp
-                if weights[1] > 0:
-                    highest = min(highest, int((most - weights[0] * dp) / weights[1] + TOLERANCE))
-                if highest > pp:
-                    left.append(Spread(dp, highest))
-        return left
+        self.effort.take(CALL * (1 + len(refuted)) + 250 * len(grid.capacities) + 10 * most.dp * most.pp)
+        s, r = np.arange(1, most.dp + 1)[:, None], np.arange(1, most.pp + 1)[None, :]
+        costs = weights[0] * s + weights[1] * r
+        costs[s * r < least_product(grid, squared_roots(grid))] = inf
+        whole_columns = fewest_for_whole(grid.rows, grid.columns, grid.capacities)
+        whole_rows = fewest_for_whole(grid.columns, grid.rows, grid.capacities)
+        costs[0, : most.pp if whole_columns is None else whole_columns - 1] = inf
+        costs[: most.dp if whole_rows is None else whole_rows - 1, 0] = inf
+        for pair in refuted:
+            costs[: pair.dp, : pair.pp] = inf
+        costs[: floor.dp - 1] = costs[:, : floor.pp - 1] = inf
+        return costs
 
     def _refuted(self, level: str, grid: CountedGrid) -> list[Spread]:
         """Return the pairs of a grid that the certificate refutes, each recounted on it."""

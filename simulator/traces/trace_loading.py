@@ -119,12 +119,6 @@ def read_trace(
     return JobTrace(in_time, dict(bad_rows.dropped), source.name, reader.format.name, notes)
 
 
-def json_likeness(head: bytes, marks: Sequence[str], *, begin: bytes) -> float:
-    """Return 1 where a file begins as a JSON document does, white space left out, and has all marks; else 0."""
-    first = b"".join(head.removeprefix(b"\xef\xbb\xbf").split(maxsplit=len(begin))[: len(begin)])
-    return float(first.startswith(begin) and all(mark.encode() in head for mark in marks))
-
-
 Cells = Mapping[str, str]
 
 

@@ -6,7 +6,6 @@ with the reason, where neither KUBEBUILDER_ASSETS nor a Go toolchain provides th
 
 from __future__ import annotations
 
-import gc
 import itertools
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -30,8 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.xdist_group("control-plane"))
-            # An API server is killed between connect and handshake: SSLSocket._create of CPython 3.11 leaves it open.
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,7 +64,6 @@ def shared_plane(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], 
         pytest.skip(str(reason))
     with ControlPlane(programs, tmp_path_factory.mktemp("control-plane") / "plane", kwok=kwok) as plane:
         yield plane
-    gc.collect()  # as below: also what was left behind when all ended
 
 
 @pytest.fixture
@@ -76,7 +72,6 @@ def plane(shared_plane: ControlPlane) -> Iterator[ControlPlane]:
     shared_plane.sweep()
     yield shared_plane
     shared_plane.sweep()
-    gc.collect()  # what tests may leave behind is found while they may
 
 
 @pytest.fixture

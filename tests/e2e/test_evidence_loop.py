@@ -23,7 +23,7 @@ from extender.cluster_api.connect import WhichCluster
 from health.peers.comparison import ComparisonSettings
 from health.peers.sample_sources import DEFAULT_QUERIES, StallPlan, WatchPlan
 from health.peers.watch import Endpoint
-from tests.e2e.harness.arnold import MANIFESTS, SYSTEM, running
+from tests.e2e.harness.arnold import running
 from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.client import Client
 from tests.e2e.harness.invariants import guarded
@@ -36,6 +36,7 @@ from tests.e2e.harness.programs import Unavailable, Unfetched, from_module
 from tests.e2e.harness.waiting import wait_until
 from tests.facts import says
 from tests.health.peers.fake_prometheus import serving
+from tests.manifests.rendering import MANIFESTS, SYSTEM
 from tests.ports import free_port
 from topology.generate import generate
 from topology.kubernetes.nodes import SLOWDOWN

@@ -6,7 +6,6 @@ import base64
 import uuid
 import zlib
 
-from tests.e2e.harness.arnold import SYSTEM
 from tests.e2e.harness.client import Object, path
 from tests.e2e.harness.invariants import (
     half_placed,
@@ -21,6 +20,7 @@ from tests.e2e.harness.nodes import node
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import GangPlan, all_plans
 from tests.e2e.harness.pods import gang, pod
+from tests.manifests.rendering import SYSTEM
 
 
 def test_a_node_that_is_used_twice(plane: ControlPlane, namespace: str) -> None:

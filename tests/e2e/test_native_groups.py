@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.e2e.harness.arnold import find_native, install, install_native, running
+from tests.e2e.harness.arnold import find_native, install, running
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.nodes import namespace as namespace_object
@@ -17,6 +18,7 @@ from tests.e2e.harness.plans import plan_in
 from tests.e2e.harness.pods import NATIVE_GROUPS, bound, gang, native_group
 from tests.e2e.harness.programs import Unavailable
 from tests.e2e.harness.waiting import wait_until
+from tests.manifests.rendering import pick, render_own
 from topology.generate import generate
 
 SPACE = "train"
@@ -44,19 +46,24 @@ def native_plane(minor: str | None, tmp_path: Path, say: Callable[[str], None]) 
         pytest.skip(str(reason))
     with ControlPlane(programs, tmp_path / "plane", young=RELEASES[minor]) as plane:
         install(plane)
-        install_native(plane)
         plane.admin.create(namespace_object(SPACE))
         yield plane
 
 
 def test_a_group_is_bound_as_planned_by_one_write_of_the_scheduler(
-    native_plane: ControlPlane, minor: str | None
+    native_plane: ControlPlane, minor: str | None, tmp_path: Path
 ) -> None:
     """Pods that come without a gate wait, unwritten, until their group is whole; then each is on the node of its rank.
 
-    A gang with a gate is bound beside them, and so are pods of a group that is no gang.
+    All that the component renders is applied, but for Arnold's own pods; the scheduler has the configuration of it.  A
+    gang with a gate is bound beside them, and so are pods of a group that is no gang.
     """
     plane, admin = native_plane, native_plane.admin
+    rendered = render_own(tmp_path / "own", "native")
+    for thing in rendered:
+        if thing["kind"] not in ("Deployment", "Job"):
+            admin.apply(thing, query="&fieldValidation=Strict")
+    scheduler = yaml.safe_load(pick(rendered, "ConfigMap", "arnold-scheduler-config")["data"]["config.yaml"])
     cluster = generate("minipods", minipods=2, nodes=24)
     make_real(admin, cluster)
     version = RELEASES[minor]["GenericWorkload"]
@@ -66,7 +73,7 @@ def test_a_group_is_bound_as_planned_by_one_write_of_the_scheduler(
     loose = native_group("loose", SPACE, size=2, version=version, basic=True)
     for pod in loose[1:]:
         pod["spec"]["schedulerName"] = "arnold"
-    with running(plane, levels=level_labels(cluster), scheduler="native"), guarded(plane):
+    with running(plane, levels=level_labels(cluster), scheduler=scheduler), guarded(plane):
         admin.create_all([group, *pods[:7], *loose])
         wait_until(lambda: plan_in(admin, "group", SPACE, "Waiting"), "word that a pod is missing")
         wait_until(lambda: len(bound(admin, SPACE)) == 2, "the pods of the group that is no gang")

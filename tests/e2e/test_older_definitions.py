@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.harness.arnold import MANIFESTS, Arnold, running
+from tests.e2e.harness.arnold import Arnold, running
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in
 from tests.e2e.harness.pods import bound, gang
 from tests.e2e.harness.waiting import wait_until
+from tests.manifests.rendering import MANIFESTS
 from topology.generate import generate
 
 OLDER = Path(__file__).parents[1] / "extender" / "plans" / "definitions"

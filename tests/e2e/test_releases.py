@@ -18,12 +18,13 @@ from tests.e2e.harness.plans import plan_in
 from tests.e2e.harness.pods import GANG, GATE, RANK, bound, gang, native_group, pod
 from tests.e2e.harness.programs import KUBERNETES, Unavailable, find_kwok, find_programs, find_release
 from tests.e2e.harness.waiting import wait_until
-from tests.manifests.rendering import render_own
+from tests.manifests.rendering import pick, render_own
 from topology.generate import generate
 
 STRICT = "&fieldValidation=Strict"
 SPACE = "train"
 NOWHERE = "https://127.0.0.1:1/mutate"
+WEBHOOK = "MutatingWebhookConfiguration"
 MUTATING = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
 
 
@@ -83,18 +84,21 @@ def refusals(client: Client, things: list[Object], *, dry: bool) -> list[str]:
     """Apply objects, fields that are not known being errors; the kinds of those that are not taken as there is none."""
     refused = []
     for thing in things:
-        if thing["kind"] == "MutatingWebhookConfiguration" and not dry:
-            (webhook,) = thing["webhooks"]
-            webhook["clientConfig"] = {"url": NOWHERE}  # in place of a Service, behind which nobody is here
         # pods of our own need images, which no node here has
         query = f"{STRICT}&dryRun=All" if thing["kind"] in ("Deployment", "Job") or dry else STRICT
         try:
-            client.apply(thing, query=query)
+            client.apply(_of_nobody(thing) if thing["kind"] == WEBHOOK and not dry else thing, query=query)
         except ApiError as error:
             if error.status != 404:
                 raise
             refused.append(thing["kind"])
     return refused
+
+
+def _of_nobody(configuration: Object) -> Object:
+    """A webhook in place of whose Service, behind which nobody is here, is an address where nobody is."""
+    (webhook,) = configuration["webhooks"]
+    return {**configuration, "webhooks": [{**webhook, "clientConfig": {"url": NOWHERE}}]}
 
 
 def labelled(name: str, rank: int) -> Object:
@@ -150,7 +154,7 @@ def test_gangs_start_there(release: Release, release_plane: ControlPlane, tmp_pa
     options = ["--webhook"] if asked else []
     with running(plane, levels=level_labels(cluster), options=options) as arnold, guarded(plane):
         if asked:
-            admin.apply(arnold.webhook(), query=STRICT)
+            admin.apply(arnold.webhook(pick(wanted, WEBHOOK)), query=STRICT)
         wait_until(lambda: kept(admin, bare) == ours, "the label to be enough")
         assert {name: kept(admin, thing) for name, (thing, _) in ADMITTED.items()} == {
             name: wanted for name, (_, wanted) in ADMITTED.items()
@@ -168,3 +172,62 @@ def test_gangs_start_there(release: Release, release_plane: ControlPlane, tmp_pa
             wait_until(lambda: plan_in(admin, "group", SPACE, "Bound"), "the pods of the PodGroup on their nodes")
             wait_until(lambda: len(bound(admin, SPACE)) == 8 + 3 + 2, "those of the basic PodGroup")
             assert {plan["metadata"]["name"] for plan in admin.all("gangplans", SPACE)} == {"llm", "group"}
+
+
+GANGLESS = {
+    "whole": (pod("whole", SPACE), ("arnold", [GATE])),
+    "held": (pod("held", SPACE, gates=(QUOTA,)), ("arnold", [GATE, QUOTA])),
+    "heard": (pod("heard", SPACE, scheduler="arnold"), ("arnold", [GATE])),
+    "part": (pod("part", SPACE, gpus=4), ("arnold", [])),
+    "member": (labelled("member", 0), ("arnold", [GATE])),
+    "other": (pod("other", SPACE, scheduler="volcano"), ("volcano", [])),
+    "static": (pod("static", SPACE, node="node-0"), ("default-scheduler", [])),
+    "idle": (pod("idle", SPACE, gpus=0), ("default-scheduler", [])),
+}
+"""Pods, most of them without a gang, and the scheduler and gates that they have by the webhooks for GPU pods."""
+
+
+@pytest.mark.parametrize(
+    "release",
+    [Release("1.33"), pytest.param(Release("1.33", built=True), marks=pytest.mark.releases)],
+    ids=str,
+    indirect=True,
+)
+def test_pods_without_a_gang_come_too(release: Release, release_plane: ControlPlane, tmp_path: Path) -> None:
+    """All pods with GPUs are Arnold's, and those of a whole node stand in the queue, by webhooks.  While the extender
+    is away they start elsewhere, which is said to whoever creates them; a pod of a gang is refused.
+    """
+    plane, admin = release_plane, release_plane.admin
+    components = ("before-1.36", "before-1.36/all-gpu-pods", "before-1.36/whole-node-pods")
+    wanted = render_own(tmp_path / "own", *components)
+    admin.apply(next(thing for thing in wanted if thing["kind"] == "Namespace"))
+    assert refusals(admin, wanted, dry=False) == []
+    admin.create(namespace_object(SPACE))
+    cluster = generate("minipods", minipods=2, nodes=4)
+    make_real(admin, cluster)
+
+    def warned(name: str) -> int:
+        assert kept(admin, GANGLESS[name][0]) == ("default-scheduler", [])
+        return sum("extender is away" in warning for warning in admin.warnings)
+
+    wait_until(lambda: warned("whole") == 2, "warnings of both components")
+    assert (warned("part"), warned("idle")) == (1, 0)
+    assert "To fix: " in kept(admin, GANGLESS["member"][0])
+    with running(plane, levels=level_labels(cluster), options=["--webhook"]) as arnold, guarded(plane):
+        for thing in wanted:
+            if thing["kind"] == WEBHOOK:
+                admin.apply(arnold.webhook(thing), query=STRICT)
+        whole, ours = GANGLESS["whole"]
+        wait_until(lambda: kept(admin, whole) == ours, "the pod of a whole node to get its gate")
+        found = {name: kept(admin, thing) for name, (thing, _) in GANGLESS.items()}
+        assert found == {name: stored for name, (_, stored) in GANGLESS.items()}
+        assert admin.warnings == []
+        system = pod("system", "kube-system")
+        assert admin.request("POST", f"{path('pods', 'kube-system')}?dryRun=All", system)["spec"]["schedulerName"] == (
+            "default-scheduler"
+        )
+        admin.create_all([whole, GANGLESS["part"][0]])
+        plan = wait_until(lambda: plan_in(admin, "whole", SPACE, "Bound"), "the pod of a whole node on its node")
+        wait_until(lambda: len(bound(admin, SPACE)) == 2, "the other pod on another")
+        on = bound(admin, SPACE)
+        assert [on["whole"]] == list(plan.nodes) != [on["part"]]

@@ -18,8 +18,8 @@ from extender.cluster_api.flow import FlowControl
 from extender.cluster_cache import ClusterCache
 from extender.controller.store import Stores
 from extender.kubernetes_names import HISTORY_NAME
-from extender.service.reflectors import OWNERS, make_reflectors
-from tests.e2e.harness.arnold import MANIFESTS, SYSTEM, Arnold, component, running
+from extender.service.followed_cluster import OWNERS, make_reflectors
+from tests.e2e.harness.arnold import Arnold, component, running
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.nodes import namespace as namespace_object
@@ -27,6 +27,7 @@ from tests.e2e.harness.plane import ControlPlane, stand_in
 from tests.e2e.harness.plans import plan_in
 from tests.e2e.harness.pods import bound, gang, priority_class
 from tests.e2e.harness.waiting import WaitedTooLong, wait_until
+from tests.manifests.rendering import MANIFESTS, SYSTEM
 from topology.generate import generate
 
 FOLLOWING = ("list", "watch")

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness.arnold import MANIFESTS, define, install, running
+from tests.e2e.harness.arnold import define, install, running
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import plan_in
 from tests.e2e.harness.pods import bound, gang
 from tests.e2e.harness.waiting import wait_until
+from tests.manifests.rendering import MANIFESTS
 from topology.generate import generate
 
 BEFORE = "cb39860f12363c8a7ca684fc1d84de8119afe6a9"

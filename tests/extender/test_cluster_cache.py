@@ -65,7 +65,7 @@ def test_pods_of_other_schedulers_are_nobodys_gang_and_hold_their_gpus() -> None
     foreign["spec"]["schedulerName"] = "default-scheduler"
     state = state_of(minipods(2), [decode_pod(foreign)])
     assert state.gang(key("g")) is None
-    assert state.fleet.held.on("m0-0") == 8
+    assert state.fleet.held.gpus_on("m0-0") == 8
 
 
 def test_plans_promise_nodes_while_they_hold_them() -> None:
@@ -140,6 +140,6 @@ def test_a_new_list_replaces_what_was_known() -> None:
     plans.replace([])
     assert state.fleet.host("m0-2") is None
     assert missing(gang_of(state, "g")) == (1,)
-    assert state.fleet.held.on("m0-2") == 0
+    assert state.fleet.held.gpus_on("m0-2") == 0
     assert state.fleet.promised_to("m0-0") is None
     assert set(state.pods) == {uid("g-0")}

@@ -435,7 +435,7 @@ def test_singles_get_only_what_fits_and_is_nobodys(running: list[tuple[str, int]
     state = state_of(minipods(3, 3), [*pods, *(gang_pods("g", size) if size else ())])
     plan_all(state)
     names = [f"m{m}-{i}" for m in range(2) for i in range(3)]
-    free = {name: 8 - min(8, state.fleet.held.on(name)) for name in names if state.fleet.promised_to(name) is None}
+    free = {name: 8 - min(8, state.fleet.held.gpus_on(name)) for name in names if state.fleet.promised_to(name) is None}
     fitting = {name for name, left in free.items() if left >= gpus}
     chosen = set(ask(state, pod_json("single", gpus=gpus), names)["NodeNames"])
     assert chosen <= fitting

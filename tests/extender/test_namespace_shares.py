@@ -13,14 +13,14 @@ from extender.cluster_api.client import NAMESPACES, ClusterApi
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_cache import ClusterCache
 from extender.controller.store import Stores
-from extender.fleet.resources import HeldGpus
+from extender.fleet.resources import NodeResources, PodRequest, Tenant
 from extender.gangs.types import GangKey
 from extender.objects import NamespaceObject, decode_namespace, decode_pod
 from extender.planner.round import PlanningRound
 from extender.planner.solve import answer_to
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.service import server
-from extender.service.reflectors import make_reflectors
+from extender.service.followed_cluster import make_reflectors
 from scheduler.queue.fair_share import FairShare
 from scheduler.queue.policy import POLICIES
 from tests.case_counts import examples
@@ -85,23 +85,23 @@ def test_a_share_counts_what_pods_hold_and_what_gangs_are_promised() -> None:
 @examples(60)
 def test_counting_change_by_change_is_counting_everything_anew(changes: list[tuple[int, str, int, str]]) -> None:
     """Pods come to four nodes, each for the one before it there, and nodes are promised."""
-    held, pods, promises = HeldGpus(), dict[str, tuple[str, str, int]](), dict[str, str]()
+    held, pods, promises = NodeResources(), dict[str, tuple[str, str, int]](), dict[str, str]()
     for node, space, gpus, promised in changes:
         name, uid = f"n{node}", f"pod-{node}-{space}"
-        pods.pop(uid, None)
-        assert held.drop(uid) in (None, name)
+        before, dropped = pods.pop(uid, None), held.drop(uid)
+        assert before == (None if dropped is None else (dropped.namespace, dropped.node, dropped.request.gpus))
         if gpus:
             pods[uid] = (space, name, gpus)
-            held.put(uid, space, name, gpus)
+            held.put(uid, Tenant(name, space, PodRequest((("pods", 1),), (), gpus)))
         promises[name] = promised
         held.count(name, size=8, promised=promised or None)
-        assert held.on(name) == sum(amount for _, where, amount in pods.values() if where == name)
+        assert held.gpus_on(name) == sum(amount for _, where, amount in pods.values() if where == name)
     for space in "abc":
         expected = 0
         for name in {f"n{node}" for node, *_ in changes}:
             own = sum(amount for whose, where, amount in pods.values() if (whose, where) == (space, name))
             expected += max(own, 8) if promises[name] == space else own
-        assert held.of(space) == expected
+        assert held.gpus_of(space) == expected
 
 
 @pytest.mark.parametrize(

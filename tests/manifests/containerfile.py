@@ -51,10 +51,13 @@ class Step:
 Stage = list[Step]
 
 
-def stages() -> list[Stage]:
-    """The instructions of each stage, which begins with FROM."""
+def stages(context: Path = ROOT) -> list[Stage]:
+    """The instructions of each stage, which begins with FROM.
+
+    :param context: the folder of the Containerfile, from which it copies.
+    """
     found: list[Stage] = []
-    text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    text = (context / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
             word, _, rest = line.partition(" ")
@@ -88,11 +91,14 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(meaning.get(part, re.escape(part)) for part in parts))
 
 
-def carry_out(stage: Stage, root: Path, *, others: Mapping[str, Path], environment: Mapping[str, str]) -> None:
+def carry_out(
+    stage: Stage, root: Path, *, others: Mapping[str, Path], environment: Mapping[str, str], context: Path = ROOT
+) -> None:
     """Do what a stage says, below ``root``.
 
     :param others: file systems of earlier stages, by name.
-    :param environment: variables besides those of this process.
+    :param environment: variables besides those of this process, and arguments of the build.
+    :param context: the folder from which it copies.
     :raises RuntimeError: an instruction failed; with what it printed.
     """
     here = root
@@ -101,20 +107,23 @@ def carry_out(stage: Stage, root: Path, *, others: Mapping[str, Path], environme
         if step.word == "WORKDIR":
             here = root / step.text.lstrip("/")
             here.mkdir(parents=True, exist_ok=True)
+        elif step.word == "ARG":
+            name, _, default = step.text.partition("=")
+            environment = {name: default, **environment}
         elif step.word == "COPY":
-            _copy(step, root=root, here=here, others=others)
+            _copy(step, root=root, here=here, others=others, context=context)
         elif step.word == "RUN":
             _run(_below(step.text, root), here, environment)
 
 
-def _copy(step: Step, *, root: Path, here: Path, others: Mapping[str, Path]) -> None:
+def _copy(step: Step, *, root: Path, here: Path, others: Mapping[str, Path], context: Path) -> None:
     *sources, target = step.words
     into = root / target.lstrip("/") if target.startswith("/") else here / target
-    for name in sources:
-        source = (ROOT if step.source is None else others[step.source]) / name.lstrip("/")
+    origin = context if step.source is None else others[step.source]
+    for source in (found for name in sources for found in sorted(origin.glob(name.lstrip("/")))):
         files = [file for file in source.rglob("*") if file.is_file()] if source.is_dir() else [source]
         for file in files:
-            if step.source is None and not reaches_the_builder(file.relative_to(ROOT).as_posix()):
+            if origin == ROOT and not reaches_the_builder(file.relative_to(ROOT).as_posix()):
                 continue
             # Of a folder the contents are copied; a file keeps its name where the target is a folder.
             end = file.relative_to(source) if source.is_dir() else Path(file.name if target.endswith("/") else "")

@@ -29,27 +29,36 @@ the one to which the chart adds the number of the release.
 
 BETA = "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"
 """Of a server before 1.36 that serves mutating policies, as helm is told."""
+OPTION = re.compile(r"^{{- if \.Values\.nativeGroups }}\n.*?^{{- end }}\n", re.MULTILINE | re.DOTALL)
+"""What the chart has by one value alone."""
+Template = Callable[..., str]
 Chart = Callable[..., list[Object]]
 
 
 @pytest.fixture(scope="module")
-def chart_for_plane(tmp_path_factory: pytest.TempPathFactory) -> Chart:
-    """``helm template`` with values, for a server of a version."""
+def template_for_plane(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    """``helm template`` with values, for a server of a version; what it prints."""
     try:
         helm = shutil.which("helm") or str(from_module(*HELM, lambda message: print(message, file=sys.stderr)))
     except (Unavailable, Unfetched) as reason:
         pytest.skip(f"helm cannot be had: {reason}")
 
-    def rendered_by_helm(*, server: str = "1.36.3", **values: Any) -> list[Object]:
+    def rendered_by_helm(chart: Path = MANIFESTS / "chart", *, server: str = "1.36.3", **values: Any) -> str:
         file = tmp_path_factory.mktemp("values") / "values.yaml"
         file.write_text(yaml.safe_dump(values), encoding="utf-8")
-        command = [helm, "template", "arnold", str(MANIFESTS / "chart"), "-n", SYSTEM, "-f", str(file)]
+        command = [helm, "template", "arnold", str(chart), "-n", SYSTEM, "-f", str(file)]
         command += ["--kube-version", *server.split()]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        return [thing for thing in yaml.safe_load_all(done.stdout) if thing]
+        return done.stdout
 
     return rendered_by_helm
+
+
+@pytest.fixture(scope="module")
+def chart_for_plane(template_for_plane: Template) -> Chart:
+    """The objects that it prints."""
+    return lambda **values: [thing for thing in yaml.safe_load_all(template_for_plane(**values)) if thing]
 
 
 def by_name(objects: list[Object]) -> dict[tuple[str, str], Object]:
@@ -85,14 +94,31 @@ def _without_hash(text: str) -> str:
     [
         ({}, "1.36.3", []),
         ({}, "1.33.0", ["before-1.36"]),
+        (
+            {"allGpuPods": True, "wholeNodePods": True},
+            "1.33.0",
+            ["before-1.36", "before-1.36/all-gpu-pods", "before-1.36/whole-node-pods"],
+        ),
         ({"allGpuPods": True}, "1.35.0 --api-versions=" + BETA, ["all-gpu-pods", "mutating-v1beta1"]),
         ({"allGpuPods": True, "wholeNodePods": True}, "1.37.0", ["all-gpu-pods", "whole-node-pods"]),
         ({"monitoring": True}, "1.36.3", ["monitoring"]),
         ({"watch": {"enabled": True}}, "1.36.3", ["health"]),
         ({"watch": {"enabled": True, "act": True}}, "1.36.3", ["health", "health-act"]),
         ({"preemption": True}, "1.36.3", ["preemption"]),
+        ({"nativeGroups": True}, "1.37.0", ["native"]),
     ],
-    ids=["plain", "before 1.36", "beta", "pods", "monitoring", "health", "act", "preemption"],
+    ids=[
+        "plain",
+        "before 1.36",
+        "pods before 1.36",
+        "beta",
+        "pods",
+        "monitoring",
+        "health",
+        "act",
+        "preemption",
+        "native",
+    ],
 )
 def test_chart_is_the_kustomization(
     chart_for_plane: Chart, tmp_path: Path, values: dict[str, Any], server: str, components: list[str]
@@ -101,6 +127,20 @@ def test_chart_is_the_kustomization(
     by_kustomize = by_name(render_own(tmp_path / "own", *components))
     del by_kustomize["Namespace", SYSTEM]
     assert by_name(chart_for_plane(server=server, **values)) == by_kustomize
+
+
+def test_without_native_groups_every_byte_is_as_if_there_were_none(
+    template_for_plane: Template, tmp_path: Path
+) -> None:
+    """A chart from which all is cut out that the value brings is rendered the same."""
+    chart = Path(shutil.copytree(MANIFESTS / "chart", tmp_path / "chart"))
+    cut = [file for file in chart.glob("templates/*.yaml") if OPTION.search(file.read_text(encoding="utf-8"))]
+    assert {file.name for file in cut} == {"native-rbac.yaml", "scheduler-config.yaml"}
+    for file in cut:
+        file.write_text(OPTION.sub("", file.read_text(encoding="utf-8")), encoding="utf-8")
+    assert not any("nativeGroups" in file.read_text(encoding="utf-8") for file in cut)
+    assert template_for_plane() == template_for_plane(chart)
+    assert template_for_plane(nativeGroups=True) != template_for_plane(chart)
 
 
 def test_cert_manager_is_a_value(chart_for_plane: Chart) -> None:

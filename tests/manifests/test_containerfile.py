@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -19,6 +20,7 @@ import yaml
 from tests.case_counts import every_fourth
 from tests.manifests.containerfile import (
     ROOT,
+    carry_out,
     default_arguments,
     files_of_packages,
     make_wheel,
@@ -164,3 +166,30 @@ def test_command_of_the_image_runs(arnold: Path, arguments: list[str], says: str
     assert done.returncode == 0, done.stderr
     assert says in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.releases
+@pytest.mark.parametrize("pins", ["go", "v1.37"])
+def test_image_of_the_scheduler_with_the_plug_in(pins: str, tmp_path: Path) -> None:
+    """Its first stage makes the one program of the second, which the Deployment calls and which knows its release."""
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go toolchain to build it with")
+    context = MANIFESTS / "native"
+    first, last = stages(context)
+    carry_out(first, tmp_path / "program", others={}, environment={"PINS": pins, "CGO_ENABLED": "0"}, context=context)
+    others = {first[0].words[-1]: tmp_path / "program"}
+    carry_out(last, tmp_path / "image", others=others, environment={}, context=context)
+    (program,) = (file for file in (tmp_path / "image").rglob("*") if file.is_file())
+    step = {step.word: step.text for step in last}
+    deployment = yaml.safe_load((MANIFESTS / "base" / "scheduler.yaml").read_text(encoding="utf-8").split("---")[0])
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert (
+        f"{step['ENV'].removeprefix('PATH=')}/{container['command'][0]}"
+        == f"/{program.relative_to(tmp_path / 'image')}"
+    )
+    assert step["ENTRYPOINT"] == f'["/{program.relative_to(tmp_path / "image")}"]'
+    assert int(step["USER"].partition(":")[0]) == deployment["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", (context / f"{pins}.mod").read_text(encoding="utf-8"))
+    assert pinned is not None
+    assert said == f"Kubernetes {pinned[1]}\n"

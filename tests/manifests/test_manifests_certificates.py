@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from tests.e2e.harness.client import home_of
+from tests.e2e.harness.client import Object, home_of
 from tests.e2e.harness.plane import ControlPlane
 from tests.manifests.certificates_job import EXTENDER, NAMES, SCHEDULER, contents, run_job
 from tests.manifests.conftest import STRICT
@@ -54,19 +54,27 @@ def test_script_leaves_what_lasts(held: Path, plane: ControlPlane) -> None:
     assert after[EXTENDER]["ca.crt"] != before[EXTENDER]["ca.crt"]
 
 
-def test_webhook_trusts_the_authority(held: Path, plane: ControlPlane, tmp_path: Path) -> None:
-    """With the component for old API servers the Job, which may no more than that, tells them the authority."""
-    things = read("components/before-1.36/webhook.yaml")
+def test_webhooks_trust_the_authority(held: Path, plane: ControlPlane, tmp_path: Path) -> None:
+    """With the components for old API servers the Job, which may no more than that, tells them the authority."""
+    components = ("before-1.36", "before-1.36/all-gpu-pods", "before-1.36/whole-node-pods")
+    rendered = render_own(tmp_path / "own", *components)
+    things = [thing for thing in read("components/before-1.36/webhook.yaml") if "webhooks" not in thing]
+    things += (thing for thing in rendered if "webhooks" in thing)
     for thing in things:
         plane.admin.apply(thing, query=STRICT)
-    where = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/arnold-gang"
+
+    def webhooks() -> list[Object]:
+        where = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        return [webhook for each in plane.admin.request("GET", where)["items"] for webhook in each["webhooks"]]
+
     try:
-        before = plane.admin.request("GET", where)["webhooks"]
-        job = pick(render_own(tmp_path / "own", "before-1.36"), "Job")
-        run_job(plane, *pod_template(job)["spec"]["containers"][0]["args"])
+        before = webhooks()
+        assert len(before) == len(components)
+        run_job(plane, *pod_template(pick(rendered, "Job"))["spec"]["containers"][0]["args"])
         authority = b64encode((held / EXTENDER / "ca.crt").read_bytes()).decode()
-        before[0]["clientConfig"]["caBundle"] = authority
-        assert plane.admin.request("GET", where)["webhooks"] == before
+        for webhook in before:
+            webhook["clientConfig"]["caBundle"] = authority
+        assert webhooks() == before
     finally:
         for thing in things:
             plane.admin.request("DELETE", f"{home_of(thing)}/{thing['metadata']['name']}")

@@ -226,6 +226,24 @@ def test_the_nearest_spare_is_taken() -> None:
     assert moved(repair(cluster, job, old, ["n0", "n2", "n4"])) == {0: 6}
 
 
+def test_a_placement_may_stand_column_by_column_in_memory() -> None:
+    """As algorithms return it that lay columns out: the objective first moves the column of n0 to m2 all the same."""
+    cluster, job = cluster_of(("m0", 3), ("m1", 3), ("m2", 3)), grid(3, 2, 0.8)
+    old = np.asfortranarray(cells([0, 3], [1, 4], [2, 5]))
+    best = np.asfortranarray(cells([6, 3], [7, 4], [8, 5]))
+
+    @dataclass(frozen=True)
+    class ByColumns(TryAll):
+        """Returns that placement."""
+
+        def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+            """Return it."""
+            return Proposal(best, lower_bound=1.2, in_order=True)
+
+    result = repair(cluster, job, old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=ByColumns())
+    assert moved(result) == {0: 6, 1: 7, 2: 8}
+
+
 def test_near_means_the_same_rack_not_the_next_name() -> None:
     """n1 follows n0 by name, but n9 is in its rack."""
     rows = [Node(name, ("m0", rack), 8, 8) for name, rack in (("n0", "r0"), ("n1", "r1"), ("n9", "r0"), ("n5", "r1"))]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ground.errors import Infeasible, InvalidPlacement
 from scheduler.algorithm_run import run
 from scheduler.explanation import diagnose, nodes_to_free
-from scheduler.job import Job, Parallelism
+from scheduler.job import Hold, Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
@@ -100,6 +100,18 @@ def test_advice_frees_nodes_of_one_trunk() -> None:
     assert diagnosis.constraint == "nodes"
     assert diagnosis.would_fit_if_empty is True
     assert {change.kind for change in diagnosis.changes} == {"free-nodes", "smaller-dp"}
+
+
+def test_advice_frees_no_nodes_where_groups_never_fit() -> None:
+    """Two groups of 4, each in one rack, and all nodes in use: 8 of the 9 in racks of 3 would be nodes enough, and hold
+    no group; the 8 in racks of 4 hold both.
+    """
+    wanted = job(2, 4).replace(holds=(Hold("pp", "rack"),))
+    cluster = forest((3, 3, 3), (4, 4))
+    cluster = cluster.with_busy(range(len(cluster)))
+    assert trunks_of(cluster, nodes_to_free(cluster, wanted)) == {1}
+    alone = forest((3, 3, 3))
+    assert not len(nodes_to_free(alone.with_busy(range(len(alone))), wanted))
 
 
 @pytest.mark.parametrize("prefer", ["moves", "objective"])

@@ -40,8 +40,7 @@ def go_on(engine: Engine, instants: int) -> None:
 
 def log_attempts(engine: Engine) -> AttemptLog:
     """The log that is kept, from now on, of a run that has not begun."""
-    log = AttemptLog(engine.cluster.recovery, engine.incidents)
-    engine.cluster.recovery, engine.incidents = log, log.nodes
+    engine.cluster.recovery = log = AttemptLog(engine.cluster.recovery)
     engine.kept = (*engine.kept, log)
     return log
 

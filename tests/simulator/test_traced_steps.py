@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.synthetic import make_trace, trace_file
 from simulator.capacity.powered_site import traced_step
+from tests.health.whatif.recipes import Recipe
 
 
 def test_a_made_trace(tmp_path: Path) -> None:

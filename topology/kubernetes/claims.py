@@ -308,11 +308,6 @@ class ResourceSlice(AllocationObject, frozen=True):
         """Driver and pool, which tell it from other pools."""
         return self.spec.driver, self.spec.pool.name
 
-    @property
-    def roaming(self) -> bool:
-        """Whether its devices are of several nodes (nodeSelector, allNodes, perDeviceNodeSelection)."""
-        return bool(self.spec.devices) and not self.spec.node_name
-
 
 @dataclass(frozen=True, slots=True)
 class NodeDevices:
@@ -375,10 +370,11 @@ class DeviceSlices:
         return (name for name, pools in self._pools_of.items() if pools)
 
     def homeless(self, drivers: Collection[str]) -> list[str]:
-        """Return the slices of some drivers whose devices are not of one node each."""
-        return sorted(
-            slice_.name for slice_ in self._slices.values() if slice_.spec.driver in drivers and slice_.roaming
-        )
+        """Return the slices of some drivers whose devices are not of one node each (nodeSelector, allNodes,
+        perDeviceNodeSelection).
+        """
+        specs = {name: slice_.spec for name, slice_ in self._slices.items() if slice_.spec.driver in drivers}
+        return sorted(name for name, spec in specs.items() if spec.devices and not spec.node_name)
 
     def on(self, node: str, drivers: Collection[str]) -> NodeDevices:
         """Return the GPUs of a node, of some drivers."""

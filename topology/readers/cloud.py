@@ -17,19 +17,16 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel, to_pascal
 
 from ground.documents import load_document
 from ground.errors import InvalidTopology, some
 from ground.files import Source
-from ground.formats import FileFormat, text_of
+from ground.formats import FileFormat, Marked
 from topology.build import Partition
 from topology.kubernetes.objects import COMPUTE_ENGINE
 from topology.readers.reading import PlacedNode, Reading, place_nodes
-
-_HOLDS = re.compile(r"""\bNetworkNodes["']?\s*:""")
-_NAMES = re.compile(r"""\bInstanceId["']?\s*:""")
 
 ACCELERATORS: dict[str, tuple[int, str]] = {
     "p3dn.24xlarge": (8, "V100"),
@@ -67,7 +64,7 @@ class _Answer(BaseModel):
     next_token: str | None = None
 
 
-class AwsTopology:
+class AwsTopology(Marked):
     """Reader of what AWS says of the topology of instances."""
 
     format = FileFormat(
@@ -78,12 +75,8 @@ class AwsTopology:
         left_out="zones, placement groups",
         marks=("instances", "networknodes", "instanceid"),
     )
+    mark = re.compile(r"""(?s)\A(?=.*\bInstanceId["']?\s*:)(?=.*\bNetworkNodes["']?\s*:)""")
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether instances with network nodes are there."""
-        text = text_of(head)
-        return float(bool(_NAMES.search(text) and _HOLDS.search(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
@@ -147,11 +140,6 @@ class _HostTopology(_Camel):
     host: str = ""
 
 
-class _Status(_Camel):
-    physical_host: str = ""
-    physical_host_topology: _HostTopology | None = None
-
-
 class _Accelerator(_Camel):
     accelerator_count: int = 0
     accelerator_type: str = ""
@@ -161,13 +149,14 @@ class _Machine(_Camel):
     name: str
     machine_type: str = ""
     guest_accelerators: list[_Accelerator] = []
-    resource_status: _Status = _Status()
+    host: str = Field("", validation_alias=AliasPath("resourceStatus", "physicalHost"))
+    topology: _HostTopology | None = Field(None, validation_alias=AliasPath("resourceStatus", "physicalHostTopology"))
 
     def path(self) -> tuple[str, ...]:
         """Return its cluster, block, subblock and host."""
-        if (topology := self.resource_status.physical_host_topology) is not None:
+        if (topology := self.topology) is not None:
             return topology.cluster, topology.block, topology.subblock, topology.host
-        parts = [part for part in self.resource_status.physical_host.split("/") if part][-len(LEVELS) :]
+        parts = [part for part in self.host.split("/") if part][-len(LEVELS) :]
         return (*[""] * (len(LEVELS) - len(parts)), *parts)
 
     def placed(self) -> PlacedNode:
@@ -181,7 +170,7 @@ class _Machine(_Camel):
         return PlacedNode(self.name, self.path(), gpus, "+".join(types))
 
 
-class GcpTopology:
+class GcpTopology(Marked):
     """Reader of machines of Compute Engine."""
 
     format = FileFormat(
@@ -192,11 +181,8 @@ class GcpTopology:
         left_out="machines without a physical host",
         marks=("name", "resourcestatus", "physicalhost"),
     )
+    mark = COMPUTE_ENGINE
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether machines have a physical host."""
-        return float(bool(COMPUTE_ENGINE.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the machines; raise an error where none has a physical host."""

@@ -45,7 +45,7 @@ from pydantic import BaseModel
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, some
 from ground.files import Source
-from ground.formats import FileFormat, text_of
+from ground.formats import FileFormat, Marked, text_of
 from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag, begins_later
@@ -132,11 +132,6 @@ class HyperNode(NamedObject, frozen=True):
 
     spec: _Spec = _Spec()
 
-    @property
-    def chooses_nodes(self) -> bool:
-        """Whether it has nodes by an expression or by labels."""
-        return any(member.type == "Node" and member.selector.exact_match is None for member in self.spec.members or ())
-
     def exact_nodes(self) -> list[str]:
         """Return the nodes that it names."""
         matches = (member.selector.exact_match for member in self.spec.members or () if member.type == "Node")
@@ -214,16 +209,12 @@ class KueueTopology(NamedObject, frozen=True):
         return tuple(label for label in labels if label not in ("", HOSTNAME))
 
 
-@dataclass(frozen=True, slots=True)
-class Sayings:
-    """What a file says of places besides the labels of nodes."""
-
-    hyper_nodes: Sequence[tuple[Place, HyperNode]] = ()
-    topologies: Sequence[KueueTopology] = ()
-
-
 def find_places(
-    nodes: Sequence[tuple[str, Mapping[str, str]]], asked: Sequence[str] | None, sayings: Sayings
+    nodes: Sequence[tuple[str, Mapping[str, str]]],
+    asked: Sequence[str] | None,
+    *,
+    hyper_nodes: Sequence[tuple[Place, HyperNode]] = (),
+    topologies: Sequence[KueueTopology] = (),
 ) -> LabelledPlaces:
     """Return where nodes are.
 
@@ -235,11 +226,11 @@ def find_places(
     labels = [of_node for _, of_node in nodes]
     if asked is not None:
         return places_by_labels(labels, check_labels(asked[: MAX_LEVELS + 1], labels))
-    if sayings.hyper_nodes:
-        levels, paths, notes = hyper_paths(sayings.hyper_nodes, dict(nodes))
+    if hyper_nodes:
+        levels, paths, notes = hyper_paths(hyper_nodes, dict(nodes))
         notes += passed_over(labels, ()) if len(levels) == 1 else ()
         return LabelledPlaces(levels, [paths[name] for name, _ in nodes], notes=tuple(notes))
-    for topology in sayings.topologies:
+    for topology in topologies:
         carried = [label for label in topology.node_labels if any(label in node for node in labels)]
         if carried:
             note = f"levels are the labels {', '.join(carried)} (Kueue's Topology {topology.name})"
@@ -294,7 +285,8 @@ class Kubernetes:
         """Read the nodes; raise an error where ``levels`` names a label that no node carries."""
         listing = Listing(load_document(source, several=True), self.gpu_resources)
         machines = listing.machines()
-        places = find_places([(machine.name, machine.node.labels) for machine in machines], levels, listing.sayings)
+        labels = [(machine.name, machine.node.labels) for machine in machines]
+        places = find_places(labels, levels, hyper_nodes=listing.hyper_nodes, topologies=listing.topologies)
         held, pool = listing.held_gpus(), set[str]()
         if len(machines) > 1:
             # taints that all of several nodes have mark the cluster, and jobs for it tolerate them
@@ -399,10 +391,8 @@ class Listing:
         equipped, with_claims = self.claims.equipped, self.claims.with_claims
         self.nodes = [(place, equipped(item)) for place, item in items if isinstance(item, NodeObject)]
         self.pods = [(place, with_claims(item)) for place, item in items if isinstance(item, Pod)]
-        self.sayings = Sayings(
-            [(place, item) for place, item in items if isinstance(item, HyperNode)],
-            [item for _, item in items if isinstance(item, KueueTopology)],
-        )
+        self.hyper_nodes = [(place, item) for place, item in items if isinstance(item, HyperNode)]
+        self.topologies = [item for _, item in items if isinstance(item, KueueTopology)]
 
     def claim_notes(self) -> list[str]:
         """Return what is to be known of GPUs in ResourceSlices and by claims."""
@@ -432,8 +422,8 @@ class Listing:
         if machines:
             return machines
         where = self.document.where(0, "items")
-        if self.sayings.topologies and not self.nodes:
-            labels = self.sayings.topologies[0].node_labels
+        if self.topologies and not self.nodes:
+            labels = self.topologies[0].node_labels
             fix = f"give nodes too (kubectl get topologies,nodes -o yaml), or nodes with --levels {','.join(labels)}"
             raise InvalidTopology("holds a Topology of Kueue and no nodes", where=where, fix=fix)
         none = f"none of the {len(self.nodes)} nodes has {self.any_gpu}"
@@ -491,7 +481,7 @@ class Listing:
 _COMMAND = "kubectl get nodes,hypernodes -o json"
 
 
-class Volcano:
+class Volcano(Marked):
     """Reader of HyperNodes."""
 
     format = FileFormat(
@@ -502,11 +492,8 @@ class Volcano:
         left_out=f"members chosen by expressions or labels, which need the nodes: `{_COMMAND}`",
         marks=("hypernode", "tier", "members"),
     )
+    mark = HYPER_NODES_ALONE
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether there are HyperNodes, and no nodes."""
-        return float(bool(HYPER_NODES_ALONE.match(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the HyperNodes; where nodes come after them, as a list of nodes."""
@@ -521,7 +508,9 @@ class Volcano:
             none, fix = "no HyperNode names a node", f"give the nodes too: {_COMMAND}"
             raise InvalidTopology(none, where=document.where(0), fix=fix)
         level_names, paths, notes = hyper_paths(hyper_nodes, {name: {} for name in names})
-        if open_ended := [hyper_node.name for _, hyper_node in hyper_nodes if hyper_node.chooses_nodes]:
+        members = [(item.name, member) for _, item in hyper_nodes for member in item.spec.members or ()]
+        chosen = (name for name, member in members if member.type == "Node" and member.selector.exact_match is None)
+        if open_ended := [*dict.fromkeys(chosen)]:
             notes.append(f"HyperNodes that choose nodes, which are not in the file ({_COMMAND}): {some(open_ended)}")
         nodes = [PlacedNode(name, paths[name]) for name in names]
         return place_nodes(level_names, nodes, where=lambda row: document.where(*places[names[row]]), notes=notes)
@@ -537,7 +526,7 @@ class _Cluster(BaseModel):
     nodes: list[_Worker] = []
 
 
-class KindCluster:
+class KindCluster(Marked):
     """Reader of configurations of kind."""
 
     format = FileFormat(
@@ -548,11 +537,8 @@ class KindCluster:
         left_out="the control plane, and everything else of the nodes",
         marks=("kind.x-k8s.io", "nodes:", "role:", "labels:"),
     )
+    mark = KIND_CLUSTER
     chooses_levels = True
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether kind's version of its API stands in the text."""
-        return float(bool(KIND_CLUSTER.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the workers; raise an error where ``levels`` names a label that none carries."""
@@ -577,7 +563,7 @@ class KindCluster:
         workers = [cluster.nodes[i] for i in at]
         names = [f"{cluster.name}-worker{count if count > 1 else ''}" for count in range(1, len(at) + 1)]
         labels: list[Mapping[str, str]] = [worker.labels for worker in workers]
-        places = find_places(list(zip(names, labels, strict=True)), levels, Sayings(topologies=topologies))
+        places = find_places(list(zip(names, labels, strict=True)), levels, topologies=topologies)
         rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for name, path in zip(names, places.paths, strict=True)]
         built = build_cluster(places.levels, rows, where=lambda row: document.where(number, "nodes", at[row]))
         built = with_second_levels(built, places.beside).replace(gpus_assumed=True, cut=places.cut)

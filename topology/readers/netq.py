@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from ground.documents import Document, load_document
 from ground.errors import InvalidTopology
 from ground.files import Source
-from ground.formats import FileFormat, text_of
+from ground.formats import FileFormat, Marked
 from topology.readers.fabric import Fabric, read_fabric
 from topology.readers.reading import PlacedNode, Reading, place_nodes
 
@@ -51,7 +51,7 @@ class _ComputeNode(BaseModel):
     gpus: list[str] = Field(alias="GpuIDList", default=[])
 
 
-class NetQ:
+class NetQ(Marked):
     """Reader of NetQ's answers."""
 
     format = FileFormat(
@@ -62,12 +62,8 @@ class NetQ:
         left_out="interfaces, states of links, health",
         marks=("compounded_nodes", "links", "tier"),
     )
+    mark = re.compile(f"{_GRAPH.pattern}|{_COMPUTE.pattern}")
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it is one of the two answers."""
-        text = text_of(head)
-        return float(bool(_GRAPH.match(text) or _COMPUTE.match(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the answer."""

@@ -37,7 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import Source
-from ground.formats import FileFormat, text_of
+from ground.formats import FileFormat, Marked
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, MAX_NODES, Cluster, Node, SlurmBlocks
 from topology.node_names import expand_hostlist
@@ -177,13 +177,9 @@ KEYS = {
 
 _SPELLING = {name.lower(): name for name in chain(KEYS, *KEYS.values())}
 _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
-_MARK = re.compile(
-    r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|AggregatedBlock|RingName|TorusName)[ \t]*=",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
-class SlurmConf:
+class SlurmConf(Marked):
     """Reader of ``topology.conf``."""
 
     format = FileFormat(
@@ -194,11 +190,11 @@ class SlurmConf:
         left_out="LinkSpeed, rings; the states and GPUs of nodes, which --busy reads",
         marks=("name=", "nodes="),
     )
+    mark = re.compile(
+        r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|AggregatedBlock|RingName|TorusName)[ \t]*=",
+        re.IGNORECASE | re.MULTILINE,
+    )
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether a line begins with one of the names of the format."""
-        return float(bool(_MARK.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the lines."""
@@ -287,10 +283,6 @@ def _sizes(pairs: dict[str, str], key: str, place: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-_YAML_MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
-_FLOW_MARK = re.compile(r"\s*+\[\s*+\{\s*+[\"']?(?:topology|cluster_default)[\"']?\s*:")
-
-
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -330,7 +322,7 @@ class _Topology(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmYaml:
+class SlurmYaml(Marked):
     """Reader of ``topology.yaml``."""
 
     topology: str = ""  # the one to read of several; empty = the default
@@ -343,16 +335,17 @@ class SlurmYaml:
         left_out="its other topologies, rings and tori; the states and GPUs of nodes, which --busy reads",
         marks=("topology:", "switches:"),
     )
+    # a key at the beginning of a line or of an entry of a list, or the first of a list between brackets
+    mark = re.compile(
+        r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:"
+        r"|\A\s*+\[\s*+\{\s*+[\"']?(?:topology|cluster_default)[\"']?\s*:",
+        re.MULTILINE,
+    )
     chooses_levels: ClassVar = False
 
     def choosing(self, topology: str) -> SlurmYaml:
         """Return a reader that reads the topology of that name."""
         return SlurmYaml(topology)
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether a key ``topology`` stands at the beginning of a line or list entry."""
-        text = text_of(head)
-        return float(bool(_YAML_MARK.search(text) or _FLOW_MARK.match(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the topology that is the default."""
@@ -417,15 +410,14 @@ def _switches(
 
 _GAP = r"(?:[ \t]++(?:\n[ \t]++)?|\n[ \t]++)"
 _OF_RECORDS = r"(?:(?:CPUAlloc|CfgTRES|Partitions|BootTime)=|State=(?:IDLE|ALLOC|MIX|RESERVED|PLANNED|COMPLETING))"
-_RECORD = re.compile(rf"^[ \t]*NodeName=\S+(?:{_GAP}(?!{_OF_RECORDS})\S++)*+{_GAP}{_OF_RECORDS}", re.MULTILINE)
+_RECORD = rf"^[ \t]*NodeName=\S+(?:{_GAP}(?!{_OF_RECORDS})\S++)*+{_GAP}{_OF_RECORDS}"
 """A node as scontrol prints it, on one line or on several, of which all but the first are indented: with a key or
 a state that a line of slurm.conf, which begins alike, never has.
 """
-_JSON = re.compile(r'"(?:sinfo"\s*:\s*\[|slurmd_start_time"\s*:)')
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmListing:
+class SlurmListing(Marked):
     """Reader of Slurm's nodes without a topology, or with the places that they say themselves."""
 
     topology: str = ""  # the one to read of several; empty = the one that most nodes are in
@@ -438,16 +430,12 @@ class SlurmListing:
         left_out="nodes without GPUs, as long as others have some; processors, memory; all topologies but one",
         marks=("nodename=", "cpualloc="),
     )
+    mark = re.compile(rf'{_RECORD}|"(?:sinfo"\s*:\s*\[|slurmd_start_time"\s*:)', re.MULTILINE)
     chooses_levels: ClassVar = False
 
     def choosing(self, topology: str) -> SlurmListing:
         """Return a reader that reads the topology of that name."""
         return SlurmListing(topology)
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether nodes are described as scontrol prints them, or sinfo as JSON."""
-        text = text_of(head)
-        return float(bool(_RECORD.search(text) or _JSON.search(text)))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read nodes and where they are."""

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from ground.documents import Document, load_document
 from ground.errors import InvalidTopology
 from ground.files import Source
-from ground.formats import FileFormat, text_of
+from ground.formats import FileFormat, Marked
 from topology.build import Partition, named_apart
 from topology.cluster import MAX_NODES
 from topology.node_names import expand_hostlist
@@ -33,7 +33,6 @@ from topology.readers.reading import PlacedNode, Reading, place_nodes
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
 ACCELERATOR_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
-_MARK = re.compile(r"[\s{]*[\"']?instances[\"']?\s*:")
 
 
 class TopographInstance(BaseModel):
@@ -74,7 +73,7 @@ class _Graph(BaseModel):
     instances: list[TopographInstance]
 
 
-class Topograph:
+class Topograph(Marked):
     """Reader of Topograph's graph."""
 
     format = FileFormat(
@@ -85,11 +84,8 @@ class Topograph:
         left_out="other labels and attributes",
         marks=('"instances"', '"network_layers"'),
     )
+    mark = re.compile(r"\A[\s{]*[\"']?instances[\"']?\s*:")
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the first key is ``instances``."""
-        return float(bool(_MARK.match(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
@@ -98,7 +94,6 @@ class Topograph:
         return place_instances(instances, where=partial(document.where, "instances"))
 
 
-_MODEL_MARK = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
 _TEST = ("accelerator.topology.test/domain", "accelerator.topology.test/sub-domain")
 
 
@@ -124,7 +119,7 @@ class _Model(BaseModel):
     capacity_blocks: list[_Block] = []
 
 
-class TopographModel:
+class TopographModel(Marked):
     """Reader of Topograph's models."""
 
     format = FileFormat(
@@ -135,11 +130,8 @@ class TopographModel:
         left_out="labels and other annotations",
         marks=("switches:", "blocks:", "nodes:"),
     )
+    mark = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
     chooses_levels = False
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether ``blocks`` is a key of the document."""
-        return float(bool(_MODEL_MARK.search(text_of(head))))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the model."""

@@ -126,9 +126,10 @@ def main(*configurations: str) -> None:
     trusted = {"caBundle": b64encode(fill()[EXTENDER]["ca.crt"]).decode()}
     webhooks = client.AdmissionregistrationV1Api()
     for name in configurations:
-        change = {"webhooks": [{"name": "gang.arnold.dev", "clientConfig": trusted}]}
+        webhook = f"{name.removeprefix('arnold-')}.arnold.dev"
+        change = {"webhooks": [{"name": webhook, "clientConfig": trusted}]}
         webhooks.patch_mutating_webhook_configuration(name, change)
-        print(f"webhooks of {name} trust it")
+        print(f"{webhook} trusts it")
 
 
 if __name__ == "__main__":

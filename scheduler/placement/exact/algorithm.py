@@ -25,7 +25,14 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import fill_front
 from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds
-from scheduler.placement.exact.starts import goals_of, has_more_terms, other_seats, quick_rules, quick_starts
+from scheduler.placement.exact.starts import (
+    goals_of,
+    has_more_terms,
+    other_seats,
+    pack_groups,
+    quick_rules,
+    quick_starts,
+)
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import GridProof, Limits, PriceOption, Proposal
 from scheduler.work_clock import LEAST_SECONDS, clock, stopwatch
@@ -254,6 +261,8 @@ class GridSearch(ThresholdStrategy):
             from scheduler.placement.exact.closer import CloserSearch
 
             CloserSearch(goals, goals.bounds, limits, params, until).search_terms()
+        if not goals.settled(0):
+            pack_groups(goals, search)
         goals.search([0])
         return ThresholdSearch(reduction, search, goals)
 

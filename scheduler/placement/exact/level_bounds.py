@@ -7,7 +7,7 @@ are a path of pairs (S, R) that are not refuted, ascending in both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -115,18 +115,27 @@ class LevelBounds:
     where_held: dict[frozenset[Hold], float] = field(default_factory=dict)
     end: float = inf  # of the time for coverage, and for knapsacks over broader domains: tenths of a second in all
     _lines: dict[tuple[str, str], tuple[LineTouches, ...]] = field(default_factory=dict)  # columns and rows, by levels
-    # what groups touch at least, by family and level; and the same where a level has a pair with this larger spread
+    # what groups touch at least, by family and level; and the same where S or R is above 1 at a level, or not
     _groups: dict[tuple[str, str | None], int] = field(default_factory=dict)
-    _groups_where: dict[tuple[str, str | None, str, int], int] = field(default_factory=dict)
+    _groups_where: dict[tuple[str, str | None, str, bool, bool], int] = field(default_factory=dict)
 
-    def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
+    def least(
+        self,
+        terms: Sequence[Count],
+        *,
+        among: Sequence[tuple[Sequence[Count], float]] = (),
+        apart: Collection[Count] = (),
+    ) -> float:
         """Return what some terms come to at least.
 
         :param among: of placements alone in which other terms come to no more than a number.
+        :param apart: terms of other groups of which some touch two domains at least.
         """
         asked = [terms, *(others for others, _ in among)]
         limits = [inf, *(most + TOLERANCE for _, most in among)]
-        fixed = [sum(term.weight * self._fewest(term) for term in some if term.family not in LINES) for some in asked]
+        others = [[term for term in some if term.family not in LINES] for some in asked]
+        fewest = {term: max(self._fewest(term), 1 + (term in apart)) for some in others for term in some}
+        fixed = [sum(term.weight * fewest[term] for term in some) for some in others]
         weights = [weights_of(some) for some in asked]
         names = [name for name in self._levels if any(name in of_level for of_level in weights)]
         # what the terms come to on the way to a pair, each of those that no other one is as good as in all of them
@@ -134,7 +143,7 @@ class LevelBounds:
         for name in names:
             onward: dict[Pair, list[tuple[float, ...]]] = {}
             floor, least = self.floors.get(name, (1, 1)), self._corners(name, weights)
-            if name == names[-1] and any(term.family not in LINES for some in asked for term in some):
+            if name == names[-1] and fewest:
                 # what other groups touch at least depends on whether a spread here is 1 or more
                 least = list({(max(a, s), max(b, r)) for a, b in least for s in (1, 2) for r in (1, 2)})
             for (dp, pp), sums in states.items():
@@ -155,13 +164,13 @@ class LevelBounds:
         along = inf
         for pair, sums in states.items():
             more = [
-                sum(term.weight * (self._fewest_where(term, names, pair) - self._fewest(term)) for term in some)
-                for some in ([term for term in some if term.family not in LINES] for some in asked)
+                sum(term.weight * max(0, self._fewest_where(term, names, pair) - fewest[term]) for term in some)
+                for some in others
             ]
             for total in sums:
                 if all(x + y <= most for x, y, most in zip(total, more, limits, strict=True)):
                     along = min(along, total[0] + more[0])
-        return max([along, *(self._below(terms, others, most) for others, most in among)])
+        return max([along, *(self._below(terms, limited, most) for limited, most in among)])
 
     def _below(self, terms: Sequence[Count], others: Sequence[Count], most: float) -> float:
         """Return what the terms of one level come to at least among placements with other terms no more than a number.
@@ -288,7 +297,7 @@ class LevelBounds:
 
     def _fewest_where(self, term: Count, names: Sequence[str], pair: Pair) -> int:
         """Return the same where a broader level, the last of some, has a pair: with S = R = 1 all of the job lies in a
-        domain there, and with S = 1 each group that is part of a column, with R = 1 each that is part of a row.
+        domain there, with S = 1 each column and with R = 1 each row, whole, and so each group that is part of one.
         """
         fewest, groups = self._fewest(term), self.reduction.job.grid.groups[term.family]
         rows, columns = self.reduction.job.grid.rows, self.reduction.job.grid.columns
@@ -297,20 +306,25 @@ class LevelBounds:
             return fewest
         if self.reduction.job.nodes_of_tp > 1:
             return fewest  # the pair says nothing of where parts of TP groups lie
-        cell = groups.cell
-        line_of = cell % columns if pair[0] == 1 else cell // columns
-        order = np.argsort(groups.group, kind="stable")
-        inside = not bool((np.diff(line_of[order]) * (np.diff(groups.group[order]) == 0)).any())
-        if pair != (1, 1) and not inside:
-            return fewest
-        key = term.family, term.level, names[-1], max(pair)
+        key = term.family, term.level, names[-1], pair[0] > 1, pair[1] > 1
         if key not in self._groups_where:
             rooms = self._rooms(names[-1], term.level)
+            line_of, length = (groups.cell % columns, rows) if pair[0] == 1 else (groups.cell // columns, columns)
+            line_of = line_of[np.argsort(groups.group, kind="stable")]
+            lines = [frozenset(some.tolist()) for some in np.split(line_of, np.cumsum(groups.sizes)[:-1])]
+            touched = fewest
             if pair == (1, 1):
                 alone = [self._fewest_for_all(term, [room]) for room in rooms if int(room.sum()) >= rows * columns]
-                self._groups_where[key] = max(fewest, min(alone, default=fewest))
-            else:
-                self._groups_where[key] = max(fewest, self._fewest_for_all(term, rooms))
+                touched = min(alone, default=fewest)
+            elif max(map(len, lines)) == 1:
+                touched = self._fewest_for_all(term, rooms)
+            elif len({cell for some in set(lines) for cell in some}) == sum(map(len, set(lines))):
+                # whole lines with a group across them: it touches as many domains there as the lines do
+                whole = np.array([int(room.sum()) // length for room in rooms])
+                together = min(map(len, lines))
+                across = LineTouches(together, len(set(lines)), [whole[whole > 0]], 0.0)
+                touched = across.fewest(1) if whole.sum() >= together * len(set(lines)) else fewest
+            self._groups_where[key] = max(fewest, touched)
         return self._groups_where[key]
 
     def _fewest_for_all(self, term: Count, rooms: Sequence[IndexArray]) -> int:

@@ -28,12 +28,12 @@ from scheduler.placement.quick_seating import (
     SeatedGang,
     fill_tightest,
     listed,
-    nodes_of,
     pair_of,
     seat_apart,
     seat_together,
     table_of,
 )
+from scheduler.placement.seating import nodes_of
 from scheduler.placement.types import Limits, Pair, Proposal
 from scheduler.work_clock import stopwatch
 from topology.cluster import Cluster, IntArray
@@ -83,7 +83,7 @@ class PlainStrategy:
             pair, bound, complete, part = answer.pair, answer.bound, answer.complete, answer.cells
         solved = stopwatch()
         closest = gang.fill(pair, part) if limits.told == "spread" else gang.seat(pair, part).closest
-        nodes = nodes_of(gang.free, job, closest)
+        nodes = nodes_of(gang.free.cluster, job, closest, gang.free.admitted)
         if bound < objective_of(job, *pair) - TOLERANCE:
             # not proved: the best of it and what the quick rules say, goal by goal
             cluster = gang.free.cluster

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, islice, pairwise, product
 from math import inf
 
 import numpy as np
 
-from scheduler.job import FAMILIES, Hold, Job
+from scheduler.job import FAMILIES, Count, Hold, Job
 from scheduler.objective import TOLERANCE, objective_terms
 from scheduler.placement.admission import admissible
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.goals import GoalSearch, weighed
 from scheduler.placement.exact.lattice import PairSearch
-from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.level_bounds import LINES, LevelBounds
+from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds
+from scheduler.placement.exact.schedule import fill_front
+from scheduler.placement.exact.skeletons import EFFORT
+from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds, solve_grid
 from scheduler.placement.heuristic import Heuristic
+from scheduler.placement.seating import seat
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.work_clock import LEAST_SECONDS, clock
 from topology.cluster import BoolArray, Cluster, IndexArray, IntArray, Level
@@ -288,12 +294,142 @@ def goals_of(
     return goals
 
 
+_PACKED = 20_000  # Groups times closer domains up to which groups are packed: more take seconds to make
+_PACKING_EFFORTS = (EFFORT, 8 * EFFORT)  # Of each number of domains, at first and for those that this leaves open
+
+
+def pack_groups(goals: GoalSearch, search: PairSearch) -> None:
+    """Offer placements in which the groups of a soft term touch few domains of a closer level.
+
+    At the job's level the cells lie as a pair has them that is built, or as is best where parts of groups, as large as
+    the number of closer domains makes them, stay whole; a model of counts shares the groups out inside.
+    """
+    reduction, bounds, lattice = goals.reduction, goals.bounds, search.lattice
+    cluster, job, terms = reduction.cluster, reduction.job, goals.goals[0]
+    fill_front(search, seconds=goals.params.short_share * goals.limits.seconds)
+    for effort, term in product(_PACKING_EFFORTS, terms):
+        groups, depth = job.grid.groups[term.family], cluster.level_index(term.level)
+        inside = depth > cluster.level_index(reduction.level.name) and reduction.blocks.size == 1
+        if term.family in LINES or not inside or not groups.one_each or np.ptp(groups.sizes):
+            continue
+        others = [other for other in terms if other is not term and other.family not in LINES]
+        fewest, rest = round(bounds.least([term]) / term.weight), bounds.least(others) if others else 0.0
+        for most in range(fewest, len(cluster.level(term.level))):
+            left = goals.best.costs[0] - rest - term.weight * most - TOLERANCE
+            if lattice.bound() >= left or clock() >= goals.end:
+                break
+            for domain_of_cell in _spread_groups(goals, search, term, most, left):
+                packing = GroupPacking(cluster, job, term, reduction.level, domain_of_cell, reduction.admitted)
+                if packing.choices > _PACKED:
+                    continue
+                nodes = packing.pack(most, Slice(effort, goals.end - clock(), goals.limits.seed))
+                if nodes is not None:
+                    goals.offer(nodes)
+                    break
+
+
+def _spread_groups(goals: GoalSearch, search: PairSearch, term: Count, most: int, left: float) -> Iterator[IntArray]:
+    """Yield the domain of the job's level of each cell, shape [rows, columns], with less of Eq. 2 than is left.
+
+    :param most: closer domains that the groups of the term may touch.
+    """
+    reduction, lattice, params = goals.reduction, search.lattice, goals.params
+    job, closer = reduction.job, reduction.cluster.level(term.level)
+    # rows may change places, and columns: those alike go to the same groups
+    rows, columns = (np.argsort(lines, kind="stable") for lines in job.grid.tied([term.family]))
+    back = np.ix_(np.argsort(rows), np.argsort(columns))
+    for point in lattice.pareto():
+        pair = point.dp, point.pp
+        if lattice.cost(pair) >= left:
+            continue
+        built = lattice.built[pair]
+        built = built[np.lexsort(built.T)][:, np.lexsort(built)]
+        yield reduction.domains[built][back]
+        for closer_first in (False, True):
+            yield reduction.domain_of_cell(built, closer_first=closer_first)[back]
+    size, rest = divmod(job.grid.groups[term.family].largest, most)
+    if (
+        rest
+        or job.grid.rows % size
+        or len(np.unique(rows_of := job.grid.tied([term.family])[0])) * size * most != len(rows_of)
+    ):
+        return
+    nodes = np.flatnonzero(reduction.admitted)
+    _, first, room = np.unique(closer.domain_of[nodes], return_index=True, return_counts=True)
+    parts = np.bincount(reduction.level.domain_of[nodes[first]], weights=room // size, minlength=len(reduction.level))
+    order = np.argsort(-parts, kind="stable")
+    capacities = tuple(parts[order].astype(int)[: np.count_nonzero(parts)].tolist())
+    if sum(capacities) * size < job.grid.cells:
+        return
+    seconds = max(LEAST_SECONDS, params.short_share * goals.limits.seconds)
+    of_part = solve_grid(job.grid.rows // size, job.grid.columns, capacities, job.alpha, seconds, params=params)
+    if of_part is not None:
+        yield order.astype(np.int32)[np.repeat(of_part, size, axis=0)][back]
+
+
+@dataclass(frozen=True)
+class GroupPacking:
+    """Groups of one size, whose cells in domains of one level are to lie in few domains of a closer one."""
+
+    cluster: Cluster
+    job: Job
+    term: Count  # family, and the closer level
+    level: Level
+    domain_of_cell: IntArray  # shape [rows, columns], of the level
+    admitted: BoolArray  # shape [nodes]
+
+    @cached_property
+    def _given(self) -> tuple[IntArray, IntArray]:
+        """The domains in use, and the cells of each group in them, shape [domains, groups]."""
+        groups, domains = self.job.grid.groups[self.term.family], np.unique(self.domain_of_cell)
+        given = np.zeros((len(domains), len(groups.sizes)), dtype=np.int32)
+        np.add.at(given, (np.searchsorted(domains, self.domain_of_cell.ravel()), groups.group), 1)
+        return domains, given
+
+    @cached_property
+    def _closer(self) -> IntArray:
+        """The closer domains with room in the domains in use, shape [3, domains]: by what they lie in, number, room."""
+        nodes = np.flatnonzero(self.admitted & np.isin(self.level.domain_of, self._given[0]))
+        closer, first, room = np.unique(
+            self.cluster.level(self.term.level).domain_of[nodes], return_index=True, return_counts=True
+        )
+        return np.stack([np.searchsorted(self._given[0], self.level.domain_of[nodes[first]]), closer, room])
+
+    @property
+    def choices(self) -> int:
+        """Groups times closer domains."""
+        return int(self._given[1].shape[1] * self._closer.shape[1])
+
+    def pack(self, most: int, limit: Slice) -> IntArray | None:
+        """Return nodes, shape [rows, columns], where no group touches more closer domains; ``None`` = none found."""
+        (_, given), (inside, closer, room) = self._given, self._closer
+        groups = self.job.grid.groups[self.term.family]
+        size, lines = groups.largest, given.shape[1]
+        paths = np.stack([inside, closer])
+        touches = int(np.count_nonzero(given, axis=0).max()), most
+        _, held = LineCounts(size, lines, paths, room, touches, (lines, lines), given).count(limit)
+        if held is None:
+            return None
+        laid = np.empty(self.domain_of_cell.size, dtype=np.int32)
+        order = np.lexsort((self.domain_of_cell.ravel(), groups.group))
+        along = np.lexsort((closer, inside))
+        laid[order] = np.concatenate([np.repeat(closer[along], cells[along]) for cells in held.T])
+        return seat(
+            self.cluster,
+            self.job,
+            level=self.cluster.level(self.term.level),
+            domain_of_cell=laid.reshape(self.domain_of_cell.shape),
+            admitted=self.admitted,
+        )
+
+
 def _least_by_holds(bounds: LevelBounds, pairs: float) -> float:
     """Return what the objective comes to at least: some soft terms are 1, as if held, and all others 2 or more.
 
     :param pairs: what Eq. 2 comes to at least, wherever groups lie.
     """
     job, least = bounds.reduction.job, inf
+    terms = objective_terms(bounds.reduction.cluster, job)
     soft = [term for term in job.soft if term.weight > 0.0]
     fewest = {term: bounds.least([term]) / term.weight for term in soft}
     for chosen in product((False, True), repeat=len(soft)) if len(soft) <= bounds.params.held_terms else ():
@@ -306,7 +442,9 @@ def _least_by_holds(bounds: LevelBounds, pairs: float) -> float:
             if term not in held
         )
         of_pairs = bounds.where_held.get(frozenset(Hold(term.family, term.level) for term in held), pairs)
-        least = min(least, max(pairs, of_pairs) + sum(term.weight for term in held) + others)
+        by_pairs = max(pairs, of_pairs) + sum(term.weight for term in held) + others
+        apart = [term for term in soft if term not in held and job.grid.groups[term.family].largest > 1]
+        least = min(least, max(by_pairs, bounds.least(terms, apart=apart)))
     return least if least < inf else -inf
 
 

@@ -208,7 +208,10 @@ class LeafSwitches:
         best, pod_of_best = -1, self._open[0]
         for pod in sorted((pod for pod in self._open if pod), key=min):
             leaf = self._best_of_pod(pod, left)
-            if best < 0 or self._replaces(leaf, best, left):
+            if best >= 0:
+                better, fits = self._compare(leaf, best, left)
+                distance, distance_of_best = self._distance(leaf), self._distance(best)
+            if best < 0 or (distance < distance_of_best and fits) or (distance == distance_of_best and better):
                 best, pod_of_best = leaf, pod
         pod_of_best.remove(best)
         gone = self._free[-1][best]
@@ -226,11 +229,6 @@ class LeafSwitches:
             return pod[0]
         tightest = free[pod[fitting - 1]]
         return next(leaf for leaf in pod if free[leaf] == tightest)
-
-    def _replaces(self, leaf: int, best: int, left: int) -> bool:
-        better, fits = self._compare(leaf, best, left)
-        distance, distance_of_best = self._distance(leaf), self._distance(best)
-        return (distance < distance_of_best and fits) or (distance == distance_of_best and better)
 
     def _compare(self, leaf: int, best: int, left: int) -> tuple[bool, bool]:
         """Return whether the leaf is better, and whether a switch above it, below the common one, holds the rest."""

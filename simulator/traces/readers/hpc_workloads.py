@@ -14,15 +14,16 @@ ends a longer delay.  Source: docs/input-workload.rst of github.com/oar-team/bat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ground.files import ByteStream
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
 from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord, Status
 from simulator.traces.cells import Clock, TraceRows, is_number, number, optional, record
-from simulator.traces.trace_loading import Numbered, json_likeness
+from simulator.traces.trace_loading import Numbered
 
 FIELDS = 18
 JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE = 0, 1, 2, 3, 4, 7, 8, 9, 10
@@ -108,7 +109,7 @@ SEQUENCES = frozenset({"SequentialCompositionProfile", "composed"})
 DEEPEST = 50  # Sequences within each other: more is a circle
 
 
-class Batsim:
+class Batsim(Marked):
     """Reader of Batsim workloads."""
 
     format = FileFormat(
@@ -119,10 +120,7 @@ class Batsim:
         left_out="how long computations, transfers and replays take on a platform: the walltime stands for it",
         marks=('"jobs"', '"subtime"', '"res"', '"profile"'),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the document is an object with jobs that have a subtime."""
-        return json_likeness(head, ('"jobs"', '"subtime"', '"res"'), begin=b"{")
+    mark = re.compile(r'(?s)\A\s*\{(?=.*"jobs")(?=.*"subtime")(?=.*"res")')
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
@@ -21,7 +22,7 @@ from typing import Any, TypeVar, get_args
 
 from ground.errors import InvalidJob, TraceFormatError, did_you_mean
 from ground.files import ByteStream
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
 from ground.records import json_data
 from ground.rows import BadRow, CsvRows, header_of, json_objects
 from scheduler.affinity import Model
@@ -48,7 +49,6 @@ OPTIONAL = (*_REST.split(","), *COLUMNS, *TIMES)
 SAME = {"submit": "submit_time", "duration_seconds": "duration"}
 """Other names of columns; the second is what a simulation writes."""
 
-PARQUET = b"PAR1"  # First bytes of a Parquet file
 CALLED_OTHERWISE = 0.7  # How much columns of other names count: less than the formats that have these names
 MISSPELT = 0.85  # Likeness from which an unknown column is taken for a misspelt one
 YES = frozenset({"true", "yes", "1"})
@@ -302,7 +302,7 @@ class JobJsonLines:
         return bad_rows.keep(rows(), partial(job_of, clock=Clock(bad_rows)), source)
 
 
-class JobParquet:
+class JobParquet(Marked):
     """Reader of our own Parquet.  What stands for the line in an error is the row, from 1."""
 
     format = FileFormat(
@@ -312,10 +312,7 @@ class JobParquet:
         read="all of our own columns",
         left_out="other columns, which a note names",
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the file begins as Parquet does."""
-        return float(head.startswith(PARQUET))
+    mark = re.compile(r"\APAR1")
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their rows, in the order of the file."""

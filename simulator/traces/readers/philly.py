@@ -15,16 +15,17 @@ end are passed over, and counted in a note.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 from ground.files import ByteStream
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
 from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord
 from simulator.traces.cells import Clock, TraceRows, number, record, status, text
-from simulator.traces.trace_loading import Cells, NamedColumns, Numbered, json_likeness
+from simulator.traces.trace_loading import Cells, NamedColumns, Numbered
 
 
 class Philly(NamedColumns):
@@ -57,7 +58,7 @@ class Philly(NamedColumns):
         )
 
 
-class PhillyLog:
+class PhillyLog(Marked):
     """Reader of ``cluster_job_log``."""
 
     format = FileFormat(
@@ -68,10 +69,7 @@ class PhillyLog:
         left_out="jobs that never ran, or still ran; attempts without times, counted in a note; waits between attempts",
         marks=('"jobid"', '"attempts"', '"submitted_time"'),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it is a list of jobs with attempts."""
-        return json_likeness(head, self.format.marks, begin=b"[{")
+    mark = re.compile(r'(?s)\A\s*\[\s*\{(?=.*"jobid")(?=.*"attempts")(?=.*"submitted_time")')
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""

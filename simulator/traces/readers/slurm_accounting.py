@@ -26,11 +26,11 @@ from typing import Any
 
 from ground.errors import InvalidInput, TraceFormatError
 from ground.files import ByteStream, open_stream
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
 from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord
 from simulator.traces.cells import Clock, TraceRows, number, optional, record, status, text
-from simulator.traces.trace_loading import Numbered, json_likeness
+from simulator.traces.trace_loading import Numbered
 from topology.node_gpus import mig_profile
 
 MEGABYTE = 2**20  # Memory without a unit, and that of the JSON
@@ -362,7 +362,7 @@ NO_VALUES = frozenset({2.0**32 - 2, 2.0**32 - 1, 2.0**64})
 TIMES = ("submission", "eligible", "start", "end", "elapsed", "limit")  # Keys of `time`; the limit counts minutes
 
 
-class SacctJson:
+class SacctJson(Marked):
     """Reader of ``sacct --json``."""
 
     format = FileFormat(
@@ -373,10 +373,7 @@ class SacctJson:
         left_out="as `sacct`",
         marks=('"jobs"', '"job_id"', '"submission"', '"tres"'),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the document is an object with jobs that have a time of submission."""
-        return json_likeness(head, ('"jobs"', '"job_id"', '"submission"'), begin=b"{")
+    mark = re.compile(r'(?s)\A\s*\{(?=.*"jobs")(?=.*"job_id")(?=.*"submission")')
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from ground.documents import load_document
 from ground.errors import InvalidInput, TraceFormatError
 from ground.files import ByteStream, Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
 from simulator.traces.cells import TraceRows
 from simulator.traces.trace_loading import Numbered
 from simulator.workload import WorkloadSpec, generate
 
-_BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')
 
-
-class SyntheticJobs:
+class SyntheticJobs(Marked):
     """Reader of workload files."""
 
     format = FileFormat(
@@ -27,10 +25,7 @@ class SyntheticJobs:
         left_out="",
         marks=("workload",),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the first key is ``workload``."""
-        return float(_BEGIN.match(head) is not None)
+    mark = re.compile(r'\A(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs that the file asks for; what stands for the line is the number of the job."""

@@ -12,10 +12,11 @@ import pytest
 from arnold.documents.calibrate_answer import CalibrateDocument
 from ground.files import read_source, write_file
 from ground.records import json_data, read_json
-from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.synthetic import make_trace, trace_file
 from scheduler.affinity import Record
 from scheduler.job_files.records_file import load_records
 from tests.facts import says
+from tests.health.whatif.recipes import Recipe
 
 Arnold = Callable[..., Any]
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.synthetic import make_trace, trace_file
 from tests.facts import says
+from tests.health.whatif.recipes import Recipe
 
 Arnold = Callable[..., Any]
 

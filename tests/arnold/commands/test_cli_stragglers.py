@@ -13,9 +13,10 @@ import pytest
 from arnold.documents.straggler_answers import StragglersDocument
 from ground.files import write_file
 from ground.records import json_data, read_json
-from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.synthetic import make_trace, trace_file
 from health.whatif.trace import metadata_file
 from tests.facts import says
+from tests.health.whatif.recipes import Recipe
 
 Arnold = Callable[..., Any]
 

@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import Any
 
 import urllib3
-import yaml
 
 from tests.e2e.harness.certificates import LOOPBACK, KeyPair
 from tests.e2e.harness.client import Object, client_context
@@ -26,9 +25,9 @@ from tests.e2e.harness.forwarder import Forwarder
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process
 from tests.e2e.harness.programs import Command, Say, find_programs, find_release, from_folder
+from tests.manifests.rendering import MANIFESTS, SYSTEM, read
 from tests.ports import free_port
 
-MANIFESTS = Path(__file__).parents[3] / "manifests"
 CRDS = ("crds/gangplans.yaml", "crds/capacityreservations.yaml", "crds/ganghistories.yaml")
 INSTALLED = (
     "base/namespace.yaml",
@@ -38,7 +37,7 @@ INSTALLED = (
     "base/scheduler-rbac.yaml",
     "base/flow.yaml",
 )
-SYSTEM = "arnold-system"
+PLAIN = "base/scheduler-config.yaml"
 PROGRAM = shutil.which("arnold", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}") or "arnold"
 """The command of this environment."""
 OF_A_CHECKOUT = (sys.executable, "-c", "from arnold.main import main; main()")
@@ -49,7 +48,7 @@ NO_CHECKOUTS: Mapping[int, Path] = MappingProxyType({})
 def define(plane: ControlPlane, manifests: Path = MANIFESTS) -> None:
     """Apply the definitions of Arnold's kinds."""
     for file in CRDS:
-        plane.define(_documents(file, manifests))
+        plane.define(read(manifests / file))
 
 
 def install(plane: ControlPlane, manifests: Path = MANIFESTS) -> None:
@@ -59,7 +58,7 @@ def install(plane: ControlPlane, manifests: Path = MANIFESTS) -> None:
     """
     define(plane, manifests)
     for file in INSTALLED:
-        for thing in _documents(file, manifests):
+        for thing in read(manifests / file):
             plane.admin.apply(thing)
 
 
@@ -72,21 +71,13 @@ def find_native(say: Say, minor: str | None = None) -> Mapping[str, Command]:
     """
     scheduler = from_folder(MANIFESTS / "native", ".", say, pins=f"v{minor}" if minor else "go")
     programs = find_release(minor, say) if minor else find_programs(say)
-    # as manifests/native/scheduler-config.yaml says
-    gates = "--feature-gates=GenericWorkload=true" + ",GangScheduling=true" * (minor is None)
-    return {**programs, "kube-scheduler": (str(scheduler), gates)}
-
-
-def install_native(plane: ControlPlane) -> None:
-    """Apply what the plug-in for native groups needs beside it all."""
-    for thing in _documents("native/rbac.yaml"):
-        plane.admin.apply(thing)
+    return {**programs, "kube-scheduler": (str(scheduler),)}
 
 
 @contextmanager
 def component(plane: ControlPlane, file: str) -> Iterator[None]:
     """What a component of the manifests adds, applied while the block runs."""
-    things = _documents(f"components/{file}")
+    things = read(f"components/{file}")
     for thing in things:
         plane.admin.apply(thing)
     try:
@@ -116,18 +107,13 @@ class Arnold:
         """The only replica, or the first."""
         return self.replicas[0]
 
-    def webhook(self) -> Object:
-        """The webhook of the component for old API servers, at home here."""
-        (configuration,) = (
-            thing
-            for thing in _documents("components/before-1.36/webhook.yaml")
-            if thing["kind"] == "MutatingWebhookConfiguration"
-        )
+    def webhook(self, configuration: Object) -> Object:
+        """A webhook configuration of the components for old API servers, at home here."""
         authority = b64encode(self.plane.certificates.authority.read_bytes()).decode()
         (webhook,) = configuration["webhooks"]
-        path = webhook["clientConfig"].pop("service")["path"]
-        webhook["clientConfig"] = {"url": f"https://{LOOPBACK}:{self.service.port}{path}", "caBundle": authority}
-        return configuration
+        path = webhook["clientConfig"]["service"]["path"]
+        here = {"url": f"https://{LOOPBACK}:{self.service.port}{path}", "caBundle": authority}
+        return {**configuration, "webhooks": [{**webhook, "clientConfig": here}]}
 
     @property
     def scheduler(self) -> Process:
@@ -198,7 +184,7 @@ def running(
     forwarded: bool = True,
     checkouts: Mapping[int, Path] = NO_CHECKOUTS,
     later: Collection[int] = (),
-    scheduler: str = "base",
+    scheduler: Object | None = None,
 ) -> Iterator[Arnold]:
     """Run Arnold; it ends with the block.
 
@@ -208,7 +194,7 @@ def running(
     :param checkouts: replica -> folder of the version that it runs, where not this one.
     :param later: replicas that the test starts, by :meth:`Arnold.start`.
     :param forwarded: have the scheduler ask through a forwarder, as through a Service; else it asks the first replica.
-    :param scheduler: folder of the manifests with its configuration.
+    :param scheduler: its KubeSchedulerConfiguration; ``None`` = that of base.
     """
     ports = [free_port() for _ in range(replicas)]
     networks = networks or {}
@@ -240,7 +226,7 @@ def running(
             if number not in later:
                 plane.add(process)
         asked = service.port if forwarded else ports[0]
-        plane.add_scheduler("arnold-scheduler", _scheduler_configuration(plane, asked, scheduler))
+        plane.add_scheduler("arnold-scheduler", _at_home(plane, asked, scheduler or read(PLAIN)[0]))
         try:
             yield arnold
         finally:
@@ -253,9 +239,8 @@ def running(
             plane.admin.delete("leases", "arnold-extender", SYSTEM)
 
 
-def _scheduler_configuration(plane: ControlPlane, port: int, folder: str) -> Object:
-    """That of the manifests, at home here."""
-    (configuration,) = _documents(f"{folder}/scheduler-config.yaml")
+def _at_home(plane: ControlPlane, port: int, configuration: Object) -> Object:
+    """The configuration of a scheduler that runs here and asks at a port."""
     pair = plane.certificates.client("arnold-scheduler")
     (extender,) = configuration["extenders"]
     extender["urlPrefix"] = f"https://{LOOPBACK}:{port}"
@@ -267,7 +252,3 @@ def _scheduler_configuration(plane: ControlPlane, port: int, folder: str) -> Obj
     configuration["clientConnection"]["kubeconfig"] = str(plane.service_account("arnold-scheduler", SYSTEM))
     configuration["leaderElection"] = {"leaderElect": False}
     return configuration
-
-
-def _documents(file: str, manifests: Path = MANIFESTS) -> list[Object]:
-    return list(yaml.safe_load_all((manifests / file).read_text(encoding="utf-8")))

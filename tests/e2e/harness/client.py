@@ -112,6 +112,8 @@ class Client:
             timeout=urllib3.Timeout(connect=5.0, read=60.0),
         )
         self._threads = ThreadPoolExecutor(threads)
+        self.warnings: list[str] = []
+        """What the server warned of in its last answer."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -141,6 +143,7 @@ class Client:
             headers=self._headers | {"Content-Type": content_type, "Accept": accept},
             retries=_PATIENT if patient else False,
         )
+        self.warnings = answer.headers.getlist("Warning")
         if answer.status >= 300:
             raise _refusal(answer)
         return (

@@ -348,7 +348,7 @@ def admitted(world: World, about: str) -> bool:
     found, node = world.state.plan_of_pod(pod.uid), world.node_of(about)
     if found is None or planned_node(world.state, pod, *found, world.now) != node:
         return False
-    return world.state.fleet.held.on(node) + pod.gpus <= 8
+    return world.state.fleet.held.gpus_on(node) + pod.gpus <= 8
 
 
 def happen(world: World, event: str, about: str) -> None:

@@ -11,10 +11,9 @@ from extender.controller.pacing import (
     LONGEST_REST,
     PAUSE,
     SHARE,
-    GangLooks,
+    GangPace,
     pause_after,
 )
-from tests.extender.things import key
 
 
 def test_decisions_leave_the_event_loop_to_others() -> None:
@@ -28,14 +27,11 @@ def test_news_of_a_gang_wait_as_long_as_a_look_at_it_is_worth(monkeypatch: pytes
     """While pods come or are bound one by one; the last to come, one that goes and writes of ours are heard at once."""
     clock = 100.0
     monkeypatch.setattr(pacing, "monotonic", lambda: clock)
-    looks = GangLooks()
-    assert looks.due(key("g"), gathering=True) == 0.0
-    looks.looked(key("g"), 0.004, gathering=True)
-    assert looks.due(key("g"), gathering=True) == clock + 0.004 / GANG_SHARE
-    assert looks.due(key("g"), gathering=False) == 0.0
-    looks.looked(key("g"), 9.0, gathering=False)
-    assert looks.due(key("g"), gathering=False) == clock + LONGEST_REST
-    assert looks.due(key("g"), gathering=True) == 0.0
-    assert looks.due(key("other"), gathering=False) == 0.0
-    looks.forget(key("g"))
-    assert looks.due(key("g"), gathering=False) == 0.0
+    pace = GangPace()
+    assert pace.due(gathering=True) == pace.due(gathering=False) == 0.0
+    pace.looked(0.004, gathering=True)
+    assert pace.due(gathering=True) == clock + 0.004 / GANG_SHARE
+    assert pace.due(gathering=False) == 0.0
+    pace.looked(9.0, gathering=False)
+    assert pace.due(gathering=False) == clock + LONGEST_REST
+    assert pace.due(gathering=True) == 0.0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.fleet.hosts import demands_of
-from extender.fleet.resources import NodeResources, PodRequest
+from extender.fleet.resources import NodeResources, PodRequest, tenant_of
 from tests.case_counts import examples
 from tests.extender.things import NOW, node, pod, state_of
 from topology.kubernetes.pods import Pod
@@ -36,7 +36,7 @@ def filled(*pods: tuple[Pod, str]) -> NodeResources:
     found = NodeResources()
     found.place(NAMES, [OFFER, OFFER])
     for one, where in pods:
-        found.put(one, where)
+        found.put(one.uid, tenant_of(one, where))
     return found
 
 
@@ -100,7 +100,8 @@ def test_step_by_step_is_as_from_the_beginning(steps: list[Step], cpu: int, pods
     for number, where, held, daemon in steps:
         if where < len(NAMES):
             there[number] = tenant(f"p{number}", held, "DaemonSet" if daemon else ""), NAMES[where]
-            kept.put(*there[number])
+            kept.drop(there[number][0].uid)
+            kept.put(there[number][0].uid, tenant_of(*there[number]))
         elif (old := there.pop(number, None)) is not None:
             kept.drop(old[0].uid)
         for row in range(len(NAMES)):

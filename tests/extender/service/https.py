@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -78,7 +79,7 @@ async def started(server: uvicorn.Server, *sockets: socket.socket) -> AsyncItera
 
 
 async def send(port: int, request: bytes, *, tls: ssl.SSLContext | None = None, pause: float = 0.0) -> bytes:
-    """Send bytes and read until the server hangs up or falls silent.
+    """Send bytes and read one answer, or what there is of it when the server hangs up.
 
     :param pause: seconds between single bytes; 0 = all at once.
     """
@@ -93,7 +94,15 @@ async def send(port: int, request: bytes, *, tls: ssl.SSLContext | None = None, 
                 await writer.drain()
             await asyncio.sleep(pause)
         try:
-            return await asyncio.wait_for(reader.read(65_536), 5)
+            async with asyncio.timeout(5):
+                answer = await reader.read(65_536)
+                length = re.search(rb"content-length: (\d+)", answer)
+                # a body may come after its head
+                while length is not None and len(answer.partition(b"\r\n\r\n")[2]) < int(length[1]):
+                    if not (more := await reader.read(65_536)):
+                        break
+                    answer += more
+                return answer
         except ConnectionError:
             return b""
     finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from health.look.folder import look_at_folder
-from health.look.xids import XIDS
+from health.look.node_reports import XIDS
 from topology.xids import PROGRAM_XIDS
 
 

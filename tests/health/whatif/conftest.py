@@ -17,8 +17,9 @@ import pytest
 from ground.files import read_source, write_file
 from health.whatif import Analysis, Replayed, analyse, prepare, read_metadata, read_trace
 from health.whatif.optypes import OPTYPES
-from health.whatif.synthetic import Recipe, make_trace, table_columns
+from health.whatif.synthetic import make_trace, table_columns
 from health.whatif.trace import metadata_file
+from tests.health.whatif.recipes import Recipe
 
 SMALL = Recipe(dp=2, pp=2, tp=2, microbatches=4, steps=3, seed=7)
 """2 x 2 workers, 4 microbatches, 3 steps: 288 rows or so."""

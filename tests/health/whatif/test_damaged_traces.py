@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from ground.errors import TraceFormatError
 from health.whatif import Replayed, analyse, notes_on, prepare, read_trace, slow_workers
 from health.whatif.optypes import BACKWARD, CLIP, WEIGHT
-from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.synthetic import make_trace, trace_file
 from health.whatif.trace import Trace
 from tests.case_counts import examples
 from tests.facts import saying, says
+from tests.health.whatif.recipes import Recipe
 
 SLOW = (1, 2)  # The slow worker: dp rank and stage
 JOB = Recipe(dp=4, pp=4, slow={SLOW: 1.5})

@@ -20,9 +20,10 @@ from ground.files import write_file
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
 from health.whatif.blame import SlowWorker
 from health.whatif.replay import chrome_trace, steps_to_export
-from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.synthetic import make_trace, trace_file
 from health.whatif.trace import metadata_file
 from tests.facts import says
+from tests.health.whatif.recipes import Recipe
 from tests.markup import tags
 from topology.flags import NodeFlag
 

@@ -10,8 +10,9 @@ from health.whatif import analyse, flags_of, help_for, notes_on, prepare, slow_w
 from health.whatif.analysis import forward_backward_correlation
 from health.whatif.blame import suspects
 from health.whatif.optypes import BACKWARD, FORWARD
-from health.whatif.synthetic import Recipe, make_trace
+from health.whatif.synthetic import make_trace
 from tests.facts import says
+from tests.health.whatif.recipes import Recipe
 
 WIDE = {(rank, stage): f"n{stage}-{rank}" for rank in range(8) for stage in range(4)}
 """A node for every worker."""

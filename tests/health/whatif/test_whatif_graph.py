@@ -26,8 +26,9 @@ from health.whatif.optypes import (
     SEPARATE,
 )
 from health.whatif.replay import replay, step_seconds
-from health.whatif.synthetic import Recipe, make_trace
+from health.whatif.synthetic import make_trace
 from tests.case_counts import examples
+from tests.health.whatif.recipes import Recipe
 
 Seconds = dict[str, float]
 

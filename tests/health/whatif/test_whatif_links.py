@@ -8,8 +8,9 @@ import pytest
 
 from health.whatif import analyse, help_for, prepare, slow_workers, verdict
 from health.whatif.analysis import with_nodes
-from health.whatif.synthetic import Recipe, make_trace
+from health.whatif.synthetic import make_trace
 from tests.facts import says
+from tests.health.whatif.recipes import Recipe
 
 
 @pytest.mark.parametrize(("dp", "pp", "vpp"), [(8, 4, 1), (4, 2, 1), (4, 2, 2)])

@@ -13,8 +13,9 @@ from health.whatif.analysis_result import TracedWorker
 from health.whatif.graph import build_graph
 from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.replay import step_seconds
-from health.whatif.synthetic import Recipe, make_trace
+from health.whatif.synthetic import make_trace
 from tests.case_counts import examples
+from tests.health.whatif.recipes import Recipe
 
 recipes = st.builds(
     Recipe,

@@ -9,7 +9,8 @@ import pytest
 
 from health.whatif import analyse, flags_of, prepare, slow_workers
 from health.whatif.analysis import ON_END, factors
-from health.whatif.synthetic import Recipe, make_trace
+from health.whatif.synthetic import make_trace
+from tests.health.whatif.recipes import Recipe
 
 ENDED = datetime(2026, 11, 17, 14, tzinfo=UTC)
 

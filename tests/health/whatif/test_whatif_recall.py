@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from health.whatif import Analysis, SlowWorker, analyse, prepare, slow_workers
-from health.whatif.synthetic import Recipe, make_trace
+from health.whatif.synthetic import make_trace
 from tests.case_counts import cases
+from tests.health.whatif.recipes import Recipe
 
 Random = np.random.Generator
 Kind = Callable[[Recipe, Random], Recipe]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,14 +16,13 @@ from scheduler.placement.node_order import name_ranks, natural, ranks_of
 from scheduler.placement.quick_seating import (
     FreeNodes,
     best_fill,
-    nodes_of,
     orders_of,
     pair_of,
     seat_apart,
     seat_together,
     table_of,
 )
-from scheduler.placement.seating import seat
+from scheduler.placement.seating import nodes_of
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.test_plain_gang import tree
 from topology.build import build_cluster
@@ -124,7 +124,7 @@ def test_every_domain_is_given_what_it_has(seed: int) -> None:
             return
         chosen = np.array(chance.sample(every.tolist(), job.grid.cells), dtype=np.int32).reshape(rows, columns)
         seated = seat_apart(free, job, chosen, pair_of(job, chosen))
-    nodes = nodes_of(free, job, seated.closest)
+    nodes = nodes_of(cluster, job, seated.closest, cluster.idle)
     assert len(np.unique(nodes)) == nodes.size
     assert cluster.idle[nodes].all()
     assert np.array_equal(cluster.levels[0].domain_of[nodes], chosen)
@@ -135,8 +135,10 @@ def test_every_domain_is_given_what_it_has(seed: int) -> None:
 
 @given(st.integers(0, 10**9))
 @examples(100)
-def test_nodes_as_ordinary_seating_chooses_them(seed: int) -> None:
-    """Given the rack of each cell: the closest run of free nodes by name, ranks in order of names."""
+def test_ranks_lie_on_the_closest_run_of_free_nodes(seed: int) -> None:
+    """Given the rack of each cell: of the free nodes of a rack, by name, those with the fewest nodes between the first
+    and the last, of equal runs the first; ranks in order of names.
+    """
     chance = random.Random(seed)
     nodes = [
         Node(f"n{number}", ("m", f"r{i // 9}"), 8, chance.choice([8, 8, 0]))
@@ -148,8 +150,14 @@ def test_nodes_as_ordinary_seating_chooses_them(seed: int) -> None:
     count = chance.randint(1, len(racks))
     closest = np.array(chance.sample(racks.tolist(), count), dtype=np.int32).reshape(1, count)
     job = Job("gang", Parallelism(tp=8, pp=count), level="rack")
-    expected = seat(cluster, job, level=cluster.levels[1], domain_of_cell=closest, admitted=cluster.idle)
-    assert np.array_equal(nodes_of(free, job, closest), expected)
+    seated = nodes_of(cluster, job, closest, cluster.idle)[0]
+    rack_of = cluster.levels[1].domain_of
+    for rack, wanted in Counter(closest[0].tolist()).items():
+        by_name = sorted(np.flatnonzero(rack_of == rack).tolist(), key=lambda node: natural(cluster.names[node]))
+        places = [place for place, node in enumerate(by_name) if cluster.idle[node]]
+        runs = [places[start : start + wanted] for start in range(len(places) - wanted + 1)]
+        run = min(runs, key=lambda run: run[-1] - run[0])
+        assert seated[closest[0] == rack].tolist() == [by_name[place] for place in run]
 
 
 def test_names_are_sorted_once() -> None:

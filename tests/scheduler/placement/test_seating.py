@@ -16,7 +16,7 @@ from scheduler.grid import CellGroups
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate, spread
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level
-from scheduler.placement.seating import Filling, Parcel, ParcelGroups, Weights, choose_fillings, seat, shelf_fillings
+from scheduler.placement.seating import Fillings, Parcel, ParcelGroups, Weights, choose_fillings, seat, shelf_fillings
 from tests.case_counts import examples
 from tests.facts import saying
 from topology.build import build_cluster
@@ -245,10 +245,10 @@ def test_domains_make_up_for_each_other() -> None:
     columns = np.array([0, 1], dtype=np.int32)
     both = ParcelGroups(ids=columns, pairs=CellGroups(cell=columns, group=columns))
     parcel = Parcel(columns * 0, columns, np.array([2, 2], dtype=np.int32), columns, {"dp": both})
-    uneven, mirrored = (Filling(columns, {"dp": np.array(touched)}, 2) for touched in ([2, 1], [1, 2]))
+    either = Fillings(np.stack([columns, columns[::-1]]), {"dp": np.array([[2, 1], [1, 2]])}, np.array([2, 2]))
     weights = Weights(soft={"dp": 0.0}, affinity={"dp": 1.0})
-    chosen = choose_fillings([parcel, parcel], [[uneven], [uneven, mirrored]], weights=weights, group_counts={"dp": 2})
-    assert chosen == [uneven, mirrored]
+    chosen = choose_fillings([parcel, parcel], [either.only([0]), either], weights=weights, group_counts={"dp": 2})
+    assert [child.tolist() for child in chosen] == [[0, 1], [1, 0]]
 
 
 def test_a_cell_in_two_groups_counts_in_both() -> None:

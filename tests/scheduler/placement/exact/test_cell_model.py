@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -10,46 +11,61 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
-from scheduler.objective import evaluate, goals, objective_terms
+from scheduler.objective import evaluate, goals
 from scheduler.placement.admission import admissible
-from scheduler.placement.cpsat import Slice
-from scheduler.placement.exact.goals import CellModel, Goal, Sites, weighed
+from scheduler.placement.exact.goals import weighed
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.starts import tight_fills
+from scheduler.placement.moves import MoveChoices, MoveModel
 from scheduler.placement.types import Limits
+from scheduler.work_clock import clock
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.every_placement import least, tiny_instance
 from tests.scheduler.placement.exact.test_exact_holds import racks
 from topology.cluster import Cluster
 
-LIMIT = Slice(10.0, 60.0)
+
+def choices_of(cluster: Cluster, job: Job) -> MoveChoices:
+    """All nodes that the job may use, told apart by racks."""
+    return MoveChoices.anywhere(cluster, job, admissible(cluster, job), depth=len(cluster.levels) - 1)
 
 
-def sites_of(cluster: Cluster, job: Job) -> Sites:
-    """All nodes that the job may use."""
-    return Sites(cluster, job, admissible(cluster, job))
-
-
-def test_units_and_sites() -> None:
-    """Expert groups of two rows held in a rack are units; a rack of one node has no room for one."""
+def test_blocks_and_where_they_go() -> None:
+    """Expert groups of two rows held in a rack are blocks; a rack of one node has no room for one."""
     job = Job("job", Parallelism(tp=8, dp=4, ep=2), holds=(Hold("ep", "rack"),))
-    sites = sites_of(racks((3, 1), (2,)), job)
-    assert (sites.units, sites.blocks.size, sites.room.tolist()) == (2, 2, [1, 1])
-    assert sites.domain_at["minipod"].tolist() == [0, 1]
-    assert sites.groups("ep") == []
-    assert sites.groups("dp") == [(0, 1)]
+    choices = choices_of(racks((3, 1), (2,)), job)
+    assert (len(choices.movers), choices.size, choices.targets.tolist(), choices.room.tolist()) == (
+        2,
+        2,
+        [0, 2],
+        [1, 1],
+    )
     placed = np.array([[0], [1], [4], [5]], dtype=np.int32)
-    assert sites.site_of_unit(placed).tolist() == [0, 1]
-    assert sites.domain_of_cell(np.array([1, 0])).tolist() == [[2], [2], [0], [0]]
+    assert choices.target_of_mover(placed).tolist() == [0, 1]
+    assert choices.class_of_cell(np.array([1, 0])).tolist() == [[2], [2], [0], [0]]
 
 
-def test_terms_of_one_family_and_level_are_one() -> None:
-    """Weights add up, those of 0 are left out, and thirds are not rounded."""
-    goal = Goal.of([Count("dp", "rack", 0.25), Count("pp", "rack", 0.0), Count("dp", "rack", 1 / 3)])
-    assert (goal.terms, goal.weights, goal.scale) == ((Count("dp", "rack", 0.25 + 1 / 3),), (7,), 12)
-    assert goal.error < 1e-12
+def test_each_block_goes_where_it_reaches() -> None:
+    """Two rows on two racks of two: both fit in either, and where each reaches another one S is 2."""
+    job = Job("job", Parallelism(tp=8, dp=2), alpha=1.0)
+    cluster = racks((2, 2))
+    choices, limits = choices_of(cluster, job), Limits(workers=1)
+    apart = replace(choices, reach=np.eye(2, dtype=np.bool_))
+    assert (len(choices), len(apart)) == (4, 2)
+    least = [MoveModel(some, limits).minimise("objective", clock() + 60) for some in (choices, apart)]
+    assert [(step.value, step.bound) for step in least if step] == [(1, 1), (2, 2)]
+
+
+def test_ties_go_to_the_tightest_domain() -> None:
+    """Racks of 4, 2 and 3, two nodes asked for: of equals the rack of two."""
+    choices = choices_of(racks((4, 2, 3)), Job("job", Parallelism(tp=8, dp=2), level="rack"))
+    model = MoveModel(choices, Limits(workers=1))
+    assert model.minimise("objective", clock() + 60) is not None
+    model.settle(clock() + 60)
+    assert model.answer is not None
+    assert choices.targets[model.answer].tolist() == [1, 1]
 
 
 @given(seed=st.integers(0, 10**9))
@@ -63,13 +79,12 @@ def test_the_model_finds_the_least_objective(seed: int) -> None:
     start = next((one for one in tight_fills(GridReduction(cluster, job, np.inf)) if weighed(cluster, job, one)), None)
     assume(start is not None)
     assert start is not None
-    goal = Goal.of(objective_terms(cluster, job))
-    sites = sites_of(cluster, job)
-    assume(len(sites) > 0)
-    model = CellModel(sites, sites.site_of_unit(start))
-    reached = model.minimise(goal, LIMIT)
+    choices = choices_of(cluster, job)
+    model = MoveModel(choices, Limits(workers=1))
+    model.suggest(choices.target_of_mover(start))
+    reached = model.minimise("objective", clock() + 60)
     assert reached is not None
-    assert (reached.value, reached.bound) == (round(best[0] * goal.scale),) * 2
+    assert (reached.value, reached.bound) == (round(best[0] * model.scale),) * 2
 
 
 @given(seed=st.integers(0, 10**9))

@@ -17,11 +17,12 @@ from scheduler.outcome import Outcome
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.closer import PodTouches, TwoLevelBands, column_touches, lay_rows
-from scheduler.placement.exact.goals import CellModel, Goal, Sites
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
 from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.moves import MoveChoices, MoveModel
 from scheduler.placement.types import Limits
+from scheduler.work_clock import clock
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.test_exact_holds import racks
 from topology.build import build_cluster
@@ -195,15 +196,18 @@ def test_one_model_of_all_cells_finds_nothing_less_than_what_is_proved(seed: int
         *([outcome.ep.proved] if outcome.ep else []),
         *(spread.proved for spread in outcome.closer.values()),
     )
-    sites = Sites(cluster, job, cluster.idle)
-    model = CellModel(sites, sites.site_of_unit(outcome.proposal.nodes))
-    for terms, cost, is_proved in zip(goals(cluster, job), outcome.evaluation.goals, proved, strict=True):
+    choices = MoveChoices.anywhere(cluster, job, cluster.idle, depth=len(cluster.levels) - 1)
+    model = MoveModel(choices, Limits(workers=1))
+    model.suggest(choices.target_of_mover(outcome.proposal.nodes))
+    for number, (terms, cost, is_proved) in enumerate(
+        zip(goals(cluster, job), outcome.evaluation.goals, proved, strict=True)
+    ):
         if not is_proved:
             return
-        goal = Goal.of(terms)
-        reached = model.minimise(goal, Slice(0.2, 60.0))
-        assert reached is None or reached.value >= round(cost * goal.scale)
-        model.at_most(goal, round(cost * goal.scale))
+        model.count(goal := f"goal {number}", terms)
+        reached, least = model.minimise(goal, clock() + 60, effort=0.2), round(cost * model.scale_of[goal])
+        assert reached is None or reached.value >= least
+        model.at_most(goal, least)
 
 
 @given(seed=st.integers(0, 10**9))
