@@ -424,6 +424,7 @@ def collectives(
 
 @benchmark
 def evidence(
+    *,
     tables: Annotated[Sequence[str], EVIDENCE] = EVIDENCE[:-1],
     seeds: Annotated[int, "made cases of each kind and shape"] = 12,
     torch: Annotated[str, "an interpreter with PyTorch: its own runs, and its fr_trace"] = "",

@@ -33,7 +33,11 @@ def _failed_option(run: str, help: str) -> Callable[[F], F]:
     help="How many times each group of a run is run; name a group once for each time it failed.",
 )
 @click.option(
-    "--runs-made", "runs", type=click.IntRange(0, 100), default=0, help="Runs made so far.  [default: up to the last that failed]"
+    "--runs-made",
+    "runs",
+    type=click.IntRange(0, 100),
+    default=0,
+    help="Runs made so far.  [default: up to the last that failed]",
 )
 @_failed_option("horizontal", "Group of the first run that failed.")
 @_failed_option("vertical", "Group of the second run that failed.")

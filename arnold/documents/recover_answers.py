@@ -17,7 +17,14 @@ from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_n
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
 from health.recovery.machines import JobMachine, Machines
 from health.recovery.stacks import Dropped, Dumps, StackView
-from health.recovery.two_phase_replay import PHASES, Answer, ReplayRun, Replays, chance_text, replay_notes, replay_sentence
+from health.recovery.two_phase_replay import (
+    Answer,
+    ReplayRun,
+    Replays,
+    chance_text,
+    replay_notes,
+    replay_sentence,
+)
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.summary import ClusterSummary, summarise_cluster
@@ -123,10 +130,10 @@ class IsolateDocument(JsonRecord):
     """How to cut the job in runs, and which machines are suspected where groups have failed."""
 
     verdict: str
-    """The plan or the culprit in a sentence or two."""
+    """The plan, or who is at fault, in a sentence or two."""
     answer: Answer
-    """plan: no run was made; culprit: a machine is named, almost surely at fault; suspects: it cannot be told yet; none:
-    nobody is at fault, likely."""
+    """plan: no run was made; culprit: a machine is named, almost surely at fault; suspects: it cannot be told yet;
+    none: nobody is at fault, likely."""
     machines: AtLeastTwo
     """Machines of the job."""
     replica: AtLeastOne
@@ -288,9 +295,7 @@ def isolate_document(replays: Replays, machines: Machines) -> IsolateDocument:
         tuple(group for group, times in enumerate(run.failed) for _ in range(times)) for run in replays.runs[:3]
     ] + [()] * 3
     suspects = (
-        record_of(
-            ReplaySuspect, machines.machine(x), probability=float(replays.chances[x]), sure=replays.sure(x)
-        )
+        record_of(ReplaySuspect, machines.machine(x), probability=float(replays.chances[x]), sure=replays.sure(x))
         for x in replays.suspects
     )
     return record_of(

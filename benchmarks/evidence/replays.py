@@ -29,16 +29,20 @@ def table(*, seeds: int, **_: object) -> str:
         for repeats, most in MOST_RUNS.items():
             for noise in NOISE:
                 for culprits in most:
-                    jobs = list(searches(plan, culprits, noise, repeats, most[culprits], seeds * JOBS))
+                    jobs = list(
+                        searches(plan, culprits, noise, repeats=repeats, most=most[culprits], jobs=seeds * JOBS)
+                    )
                     (line,) = rows(f"{noise:.0%}", (naming for naming, _ in jobs))
-                    lines.append([str(repeats), *line[1:], f"{mean(runs for _, runs in jobs):.1f}", str(most[culprits])])
+                    lines.append(
+                        [str(repeats), *line[1:], f"{mean(runs for _, runs in jobs):.1f}", str(most[culprits])]
+                    )
         head = ["times", "noise", "jobs", *HEADER[1:], "runs", "at most"]
         sections.append(section(f"{title}, {plan.groups} parts of {plan.group_size}", markdown(head, lines)))
     return "\n".join(["# Silent faults: machine named from runs of a job in parts\n", *sections])
 
 
 def searches(
-    plan: ReplayPlan, culprits: int, noise: float, repeats: int, most: int, jobs: int
+    plan: ReplayPlan, culprits: int, noise: float, *, repeats: int, most: int, jobs: int
 ) -> Iterator[tuple[Naming, int]]:
     """For each job who is at fault and who is named, and how many runs it took."""
     for seed in range(jobs):
@@ -51,7 +55,7 @@ def searches(
 def search(
     plan: ReplayPlan, guilty: frozenset[int], noise: float, rng: np.random.Generator, *, repeats: int, most: int
 ) -> Replays:
-    """What is known after two runs and as many more as are asked for; any outcome is wrong as often as ``noise`` says."""
+    """What is known after two runs and as many more as are asked for; any outcome is wrong with a chance, noise."""
     replays = replay(plan, {}, repeats=repeats)
     while len(replays.runs) < most and (len(replays.runs) < 2 or not replays.settled):
         failed = {}

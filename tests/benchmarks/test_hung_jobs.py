@@ -85,8 +85,8 @@ class CollectiveAnalyzer:
 
 
 def test_a_checkout_of_nvrx_is_asked(tmp_path: Path) -> None:
-    """Its published dumps are pickles, with the faulty ranks in a log; its analyser runs on them, numbers as numbers, and
-    names nobody where it stops.
+    """Its published dumps are pickles, with the faulty ranks in a log; its analyser runs on them, numbers as numbers.
+    Where it stops it names nobody.
     """
     module = tmp_path / "src" / "nvidia_resiliency_ext" / "attribution" / "trace_analyzer" / "fr_attribution.py"
     module.parent.mkdir(parents=True)
@@ -99,5 +99,5 @@ def test_a_checkout_of_nvrx_is_asked(tmp_path: Path) -> None:
         document = {"version": "2.9", "entries": [], "pg_config": {}, "pg_status": status}
         (job / f"_dump_{rank}").write_bytes(pickle.dumps(document))
     (case,) = published(tmp_path)
-    assert (case.kind, case.culprits, len(case.dumps)) == ("lock_gil_1st", {1, 10}, 12)
+    assert (case.kind, case.culprits, len(case.dumps)) == ("lock_gil_1st", frozenset({1, 10}), 12)
     assert nvrx_attribution(str(tmp_path), [case.dumps, []]) == [{1, 10}, set()]

@@ -69,9 +69,7 @@ def test_two_groups_have_one_machine_exactly_where_m_is_at_most_n(plan: ReplayPl
     up.
     """
     across, down = map(plan.cut, PHASES)
-    left = [
-        len({*across[group_of(across, x)]}.intersection(down[group_of(down, x)])) for x in range(plan.machines)
-    ]
+    left = [len({*across[group_of(across, x)]}.intersection(down[group_of(down, x)])) for x in range(plan.machines)]
     assert all(both == 1 for both in left) == plan.unique
     assert max(left) == plan.most_suspects
 
@@ -145,7 +143,7 @@ def test_a_job_that_fails_everywhere_names_nobody() -> None:
 
 @pytest.mark.parametrize(("culprits", "most", "least"), [(0, 3, 0), (1, 3, 17), (2, 5, 38)])
 def test_culprits_are_named_in_spite_of_noise(culprits: int, most: int, least: int) -> None:
-    """128 machines, each part run twice, 3 % of the healthy parts fail and 3 % of a culprit's pass.  In three runs it is
+    """128 machines, each part run twice, 3 % of healthy parts fail and 3 % of a culprit's pass.  In three runs it is
     tested six times, and fails in all or all but one of .97 ** 6 + 6 * .03 * .97 ** 5 = .99; chance elsewhere may leave
     a doubt.  Nobody else is named, and nobody of a healthy job.
     """
