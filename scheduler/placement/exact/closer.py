@@ -681,8 +681,6 @@ class CloserSearch:
             if pairs == [(1, 1)]:
                 nodes = self._each(above, np.concatenate(nodes)) if nodes else []
             closer = GridReduction(cluster, job.replace(level=name), reduction.slowest)
-            if not goals.settled(number) and min(reduction.job.grid.rows, reduction.job.grid.columns) == 1:
-                self._search_line(number, closer)
             if not goals.settled(number):
                 regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
                 within = tuple(self._bounds.allowed(name, goals.goals[0], goals.best.costs[0]))
@@ -740,42 +738,6 @@ class CloserSearch:
             of_pair = min(self._search_level(wanted, regions, [pair]), default=inf)
             least = min(least, before + (dp + pp) * of_pair)
         goals.raise_bound(0, least)
-
-    def _search_line(self, number: int, closer: GridReduction) -> None:
-        """Search one row, or one column: the fewest racks with room for it in as few broader domains as it touches."""
-        from scheduler.placement import cp_model
-
-        goals, cluster, job = self._goals, closer.cluster, self._goals.reduction.job
-        family, other = (LINES[0], LINES[1]) if job.grid.columns == 1 else (LINES[1], LINES[0])
-        weight = {term.family: term.weight for term in goals.goals[number]}
-        if weight[family] == 0.0 or set(weights_of(goals.goals[0])) != {goals.reduction.level.name}:
-            return
-        first, last = (cluster.level_index(level.name) for level in (goals.reduction.level, closer.level))
-        domains = np.stack([level.domain_of[goals.reduction.admitted] for level in cluster.levels[first : last + 1]])
-        paths = np.unique(domains, axis=1).T
-        paths = paths[closer.room[paths[:, -1]] > 0]
-        # racks alike in one domain are told apart by their number alone
-        kinds, many = np.unique(np.c_[paths[:, :-1], closer.room[paths[:, -1]]], axis=0, return_counts=True)
-        model = cp_model.CpModel()
-        counts = [model.new_int_var(0, int(n), "") for n in many]
-        model.add(sum(int(kind[-1]) * count for kind, count in zip(kinds, counts, strict=True)) >= closer.problem.cells)
-        for depth, level in enumerate(cluster.levels[first:last]):
-            touched = {domain: model.new_bool_var("") for domain in np.unique(kinds[:, depth]).tolist()}
-            for kind, n, count in zip(kinds, many, counts, strict=True):
-                model.add(count <= int(n) * touched[int(kind[depth])])
-            model.add(sum(touched.values()) <= goals.best.worth.by_level[level.name][family])
-        model.minimize(sum(counts))
-        answer, solver = solve(model, Slice(self._end - clock(), self._end - clock(), self._limits.seed))
-        if answer != "yes":
-            return
-        racks: list[int] = []
-        for kind, count in zip(kinds, counts, strict=True):
-            alike = (paths[:, :-1] == kind[:-1]).all(axis=1) & (closer.room[paths[:, -1]] == kind[-1])
-            racks += np.repeat(paths[alike][: solver.value(count), -1], kind[-1]).tolist()
-        shape = closer.problem.rows, closer.problem.columns
-        self._offer(closer, np.array(racks[: closer.problem.cells], dtype=np.int32).reshape(shape), [])
-        least = ceil(solver.best_objective_bound - 1e-6)
-        goals.raise_bound(number, weight[family] * least + weight[other])
 
     def _forced(self) -> Job:
         """Return the job with its soft terms as holds where all placements as good in the objective keep them so: a
@@ -858,10 +820,11 @@ class CloserSearch:
         transposed = pair[1] > 1 if min(pair) == 1 else grid.rows < grid.columns
         lattice = self._alone(wanted, region, pair, transposed=transposed)
         self._count_touches(region, lattice, pair, transposed=transposed)
-        if lattice.open() and min(pair) == 1:
-            self._share_lines(wanted, region, lattice, max(pair), transposed=transposed)
-        if lattice.open():
-            self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
+        if min(grid.rows, grid.columns) > 1:  # one line alone is counted out at once
+            if lattice.open() and min(pair) == 1:
+                self._share_lines(wanted, region, lattice, max(pair), transposed=transposed)
+            if lattice.open():
+                self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
         if lattice.open():
             self._count_lines(wanted, region, lattice, pair, transposed=transposed)
         return lattice.bound()
