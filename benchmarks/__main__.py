@@ -35,7 +35,7 @@ KUBERNETES = ("binding", "filter", "waiting", "failover", "churn", "hostile", "p
 SLURM = ("choices", "rules", "serve")
 PEERS = ("speed", "quality")
 # Each a module of :mod:`benchmarks.evidence`; those first that take seconds
-EVIDENCE = ("hangs", "texts", "pairs", "strengths", "single_parts")
+EVIDENCE = ("hangs", "texts", "pairs", "replays", "strengths", "single_parts")
 
 Instances = Annotated[int, "instances"]
 Limit = Annotated[float, "limit of one instance, seconds"]
@@ -424,15 +424,17 @@ def collectives(
 
 @benchmark
 def evidence(
+    *,
     tables: Annotated[Sequence[str], EVIDENCE] = EVIDENCE[:-1],
     seeds: Annotated[int, "made cases of each kind and shape"] = 12,
     torch: Annotated[str, "an interpreter with PyTorch: its own runs, and its fr_trace"] = "",
     runs: Annotated[Path, "folder of these runs, kept for the next time"] = Path("runs"),
+    nvrx: Annotated[str, "source of github.com/NVIDIA/nvidia-resiliency-ext: its analyser, its dumps"] = "",
     public: Annotated[bool, "also the public data in ARNOLD_DATA"] = False,
 ) -> str:
     """Who is named as slow, faulty or hung, against known faults, beside other tools."""
     modules = [import_module(f"benchmarks.evidence.{name}") for name in tables]
-    return "\n".join(module.table(seeds=seeds, torch=torch, runs=runs, public=public) for module in modules)
+    return "\n".join(module.table(seeds=seeds, torch=torch, runs=runs, nvrx=nvrx, public=public) for module in modules)
 
 
 @benchmark

@@ -11,12 +11,20 @@ import numpy as np
 from annotated_types import Ge
 
 from arnold.console.output import BAD, GOOD, SO_SO, Console, print_rows, print_sentences
-from ground.records import AtLeastOne, Count, JsonRecord, record_of
+from ground.records import AtLeastOne, Count, JsonRecord, Share, record_of
+from health.collectives.diagnosis import Certainty
 from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
 from health.recovery.machines import JobMachine, Machines
 from health.recovery.stacks import Dropped, Dumps, StackView
-from health.recovery.two_phase_replay import PHASES, Answer, ReplayPlan, replay_answer, replay_notes, replay_sentence
+from health.recovery.two_phase_replay import (
+    Answer,
+    ReplayRun,
+    Replays,
+    chance_text,
+    replay_notes,
+    replay_sentence,
+)
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.summary import ClusterSummary, summarise_cluster
@@ -109,14 +117,23 @@ class CheckpointPeersDocument(JsonRecord):
     """The cluster as it was read."""
 
 
+class ReplaySuspect(JobMachine):
+    """A machine that may compute wrongly."""
+
+    probability: Share
+    """How likely it is at fault."""
+    sure: Certainty
+    """certain: it is named; likely: from 0.9 on; possible."""
+
+
 class IsolateDocument(JsonRecord):
-    """How to cut the job in both phases, and which machines are left where groups have failed."""
+    """How to cut the job in runs, and which machines are suspected where groups have failed."""
 
     verdict: str
-    """The plan or the culprit in a sentence or two."""
+    """The plan, or who is at fault, in a sentence or two."""
     answer: Answer
-    """plan: no failed group was given; culprit: one machine is left; suspects: several are; none: no machine is in
-    all of the failed groups."""
+    """plan: no run was made; culprit: a machine is named, almost surely at fault; suspects: it cannot be told yet;
+    none: nobody is at fault, likely."""
     machines: AtLeastTwo
     """Machines of the job."""
     replica: AtLeastOne
@@ -139,15 +156,23 @@ class IsolateDocument(JsonRecord):
     vertical: tuple[tuple[int, ...], ...]
     """Node ranks of each group of the second phase: machine x goes to group x mod n."""
     third: tuple[tuple[int, ...], ...]
-    """Node ranks of each group of a third run, in which suspects are apart; empty where no group was given."""
+    """Node ranks of each group of the third run, in which suspects are apart; empty before two were made."""
+    runs: tuple[ReplayRun, ...]
+    """The runs that were made, with what failed in each."""
+    repeats: AtLeastOne
+    """How many times each group of a run was run."""
+    next: tuple[tuple[int, ...], ...]
+    """Node ranks of each group of the next run; empty = another says nothing more."""
     failed_horizontal: tuple[int, ...]
-    """Groups of the first phase that failed."""
+    """Groups of the first run that failed, as often as they did."""
     failed_vertical: tuple[int, ...]
-    """Groups of the second phase that failed."""
+    """Groups of the second run that failed."""
     failed_third: tuple[int, ...]
     """Groups of the third run that failed."""
-    suspects: tuple[JobMachine, ...]
-    """Machines in a failed group of each run; empty where no group was given."""
+    suspects: tuple[ReplaySuspect, ...]
+    """Machines that may be at fault, the likeliest first; empty where no run was made."""
+    nobody: Share
+    """How likely it is that no machine is at fault."""
     notes: tuple[str, ...]
     """What is worth knowing, one sentence each."""
 
@@ -263,55 +288,59 @@ def print_peers(out: Console, document: CheckpointPeersDocument) -> None:
     print_sentences(out, "Notes", document.notes)
 
 
-def isolate_document(
-    plan: ReplayPlan,
-    machines: Machines,
-    *,
-    horizontal: Sequence[int],
-    vertical: Sequence[int],
-    third: Sequence[int] = (),
-) -> IsolateDocument:
+def isolate_document(replays: Replays, machines: Machines) -> IsolateDocument:
     """Return the document of a plan and of what came of it."""
-    failed = bool(horizontal or vertical or third)
-    suspects = plan.suspects(horizontal, vertical, third) if failed else ()
-    cut = [tuple(plan.members(phase, group) for group in range(plan.groups)) for phase in PHASES]
+    following, made = () if replays.settled else replays.next_groups, len(replays.runs)
+    failed = [
+        tuple(group for group, times in enumerate(run.failed) for _ in range(times)) for run in replays.runs[:3]
+    ] + [()] * 3
+    suspects = (
+        record_of(ReplaySuspect, machines.machine(x), probability=float(replays.chances[x]), sure=replays.sure(x))
+        for x in replays.suspects
+    )
     return record_of(
         IsolateDocument,
-        plan,
-        verdict=replay_sentence(plan, machines, suspects, failed=failed, third=bool(third)),
-        answer=replay_answer(suspects, failed=failed),
-        horizontal=cut[0],
-        vertical=cut[1],
-        third=plan.third(horizontal, vertical),
-        failed_horizontal=tuple(horizontal),
-        failed_vertical=tuple(vertical),
-        failed_third=tuple(third),
-        suspects=tuple(map(machines.machine, suspects)),
-        notes=replay_notes(plan, suspects, horizontal=horizontal, vertical=vertical, third=third),
+        replays.plan,
+        verdict=replay_sentence(replays, machines),
+        answer=replays.answer,
+        horizontal=replays.plan.cut("horizontal"),
+        vertical=replays.plan.cut("vertical"),
+        third=replays.runs[2].groups if made > 2 else following if made == 2 else (),
+        runs=replays.runs,
+        repeats=replays.repeats,
+        next=following,
+        failed_horizontal=failed[0],
+        failed_vertical=failed[1],
+        failed_third=failed[2],
+        suspects=tuple(suspects),
+        nobody=replays.nobody,
+        notes=replay_notes(replays),
     )
 
 
 def print_isolation(out: Console, document: IsolateDocument, machines: Machines) -> None:
-    """Print the plan, or what is left of it where groups have failed."""
-    good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
-    out.print(document.verdict, style=GOOD if good else BAD if document.answer == "none" else SO_SO)
-    title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"
-    runs = {
-        "first run (horizontal)": (document.horizontal, document.failed_horizontal),
-        "second run (vertical)": (document.vertical, document.failed_vertical),
-    }
-    if document.third:
-        runs["third run"] = (document.third, document.failed_third)
-
-    def cells(cut: Sequence[Sequence[int]], failed: Sequence[int]) -> list[str]:
-        """Return the machines of each group, as far as a column is wide."""
-        names = [machines.spelled(members) for members in cut[:LONGEST]]
-        most = 88 // len(runs)
-        return [
-            (spelled if len(spelled) <= most else f"{spelled[: most - 3]}...") + ("  FAILED" if group in failed else "")
-            for group, spelled in enumerate(names)
-        ] + [""] * (len(cut) - len(names))
-
-    rows = list(zip(range(document.groups), *(cells(*run) for run in runs.values()), strict=True))
-    print_rows(out, ("group", *runs), rows, title=title, left=list(runs), most=LONGEST)
+    """Print the plan, or who is suspected, the parts that failed, and those to run next."""
+    good = document.answer in ("culprit", "none") or (document.answer == "plan" and document.unique)
+    out.print(document.verdict, style=GOOD if good else SO_SO)
+    suspects = [
+        (machines.name(suspect.node_rank), suspect.sure, chance_text(suspect.probability))
+        for suspect in document.suspects
+    ]
+    if suspects:
+        print_rows(out, ("machine", "sure", "probability"), suspects, title="Suspects", left=("sure",), most=LONGEST)
+    failed = [
+        (number, group, times, machines.spelled(run.groups[group]))
+        for number, run in enumerate(document.runs, 1)
+        for group, times in enumerate(run.failed)
+        if times
+    ]
+    if failed:
+        print_rows(out, ("run", "group", "times", "machines"), failed, title="Failed", left=("machines",), most=LONGEST)
+    if document.next:
+        made = len(document.runs)
+        cuts = (document.horizontal, document.vertical)[made:] or (document.next,)
+        runs = [f"run {number}" for number in range(made + 1, made + 1 + len(cuts))]
+        rows = [(group, *(machines.spelled(cut[group]) for cut in cuts)) for group in range(document.groups)]
+        title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"
+        print_rows(out, ("group", *runs), rows, title=title, left=runs, most=LONGEST)
     print_sentences(out, "Notes", document.notes)

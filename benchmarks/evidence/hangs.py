@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.evidence.hung_jobs import FaultKind, Shape, hang
 from benchmarks.evidence.naming import HEADER, Naming, rows
-from benchmarks.evidence.rules import fr_trace, two_rules
-from benchmarks.public_data import public_data
+from benchmarks.evidence.rules import fr_trace, nvrx_attribution, two_rules
 from benchmarks.report import section
 from benchmarks.report import table as markdown
 from ground.files import Source
+from health.collectives.flight_recorder_to_json import convert
 from health.collectives.reading import diagnose_files, read_trace
 
 SHAPES = (Shape(2, 2, 2), Shape(4, 2, 2), Shape(2, 3, 2), Shape(1, 2, 4))
@@ -23,7 +26,7 @@ MADE: tuple[tuple[FaultKind, int], ...] = (
     *(("none", 0), ("lock", 1), ("lock", 2), ("error", 1), ("error", 2)),
     *(("died", 1), ("died", 2), ("gpu", 1)),
 )
-PUBLISHED = {"gpu_error_2nd": (9, 14), "lock_gil_1st": (9, 14)}
+PUBLISHED = Path("tests", "attribution", "unit", "fr_traces")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hangs" / "hang.py"
 JOBS, FAULTS = ("ddp", "fsdp", "groups", "pipeline"), ("none", "hang", "crash", "order", "size")
 
@@ -36,17 +39,21 @@ class HungCase(NamedTuple):
     dumps: list[Source]
 
 
-def table(*, seeds: int, torch: str, runs: Path, public: bool) -> str:
-    """Who is named, by Arnold, by two rules, and by PyTorch's fr_trace where an interpreter has it."""
+def table(*, seeds: int, torch: str, nvrx: str, runs: Path, **_: object) -> str:
+    """Who is named, by Arnold, by two rules, by PyTorch's fr_trace where an interpreter has it, and by NVRx where its
+    source is given.
+    """
     parts = [("Made here", list(made(seeds)))]
     if torch:
         parts.append(("PyTorch with gloo, 4 processes", list(run_here(torch, runs))))
-    if public:
-        parts.append(("Published by NVIDIA: Megatron, NCCL, 16 GPUs", list(published())))
+    if nvrx:
+        parts.append(("Published by NVIDIA: Megatron, NCCL, 16 GPUs", list(published(Path(nvrx)))))
     tools: dict[str, Callable[[Sequence[HungCase]], list[set[int]]]] = {"Arnold": named_by_arnold}
     tools["two rules"] = lambda cases: [two_rules(case.dumps) for case in cases]
     if torch:
         tools["fr_trace"] = lambda cases: fr_trace(torch, [case.dumps for case in cases])
+    if nvrx:
+        tools["NVRx"] = lambda cases: nvrx_attribution(nvrx, [case.dumps for case in cases])
     sections = []
     for title, cases in parts:
         lines: list[list[str]] = []
@@ -92,8 +99,12 @@ def run_here(python: str, folder: Path) -> Iterator[HungCase]:
                 yield HungCase(fault, frozenset({rank} if fault != "none" else ()), dumps)
 
 
-def published() -> Iterator[HungCase]:
-    """The dumps in ``ARNOLD_DATA``."""
-    for name, culprits in PUBLISHED.items():
-        paths = sorted(public_data("real", "nvrx_flight_recorder", name).glob("*.json"))
-        yield HungCase(name, frozenset(culprits), [read_trace(str(path)) for path in paths])
+def published(checkout: Path) -> Iterator[HungCase]:
+    """The dumps that NVIDIA's resiliency extension is tested with, and the ranks that its log says were made faulty."""
+    for folder in sorted((checkout / PUBLISHED).iterdir()):
+        said = re.search(r"Fault ranks: \[([0-9, ]+)\]", (folder / "fault_injection.log").read_text())
+        assert said is not None, folder
+        with TemporaryDirectory() as place:
+            copies = [shutil.copy(path, place) for path in sorted(folder.glob("_dump_*"))]
+            dumps = [read_trace(convert(str(copy), "")) for copy in copies]
+        yield HungCase(folder.name, frozenset(map(int, said[1].split(","))), dumps)

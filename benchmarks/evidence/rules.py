@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,18 +79,54 @@ print("ANSWERS", json.dumps(answers))
 """Runs PyTorch's ``fr_trace`` over folders: whoever it calls missing, or a culprit, is named."""
 
 
+NVRX = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from nvidia_resiliency_ext.attribution.trace_analyzer.fr_attribution import CollectiveAnalyzer
+answers = []
+for folder in sorted(Path(sys.argv[1]).iterdir(), key=lambda folder: int(folder.name)):
+    for file in folder.iterdir():  # PyTorch writes these numbers as texts in JSON, and as numbers in pickles
+        document = json.loads(file.read_text())
+        for status in document["pg_status"].values():
+            status.update((key, int(value)) for key, value in status.items())
+        file.write_text(json.dumps(document))
+    options = {"fr_path": str(folder), "pattern": "*.json"}
+    try:
+        said = CollectiveAnalyzer(options).run_sync(options)[0]["hanging_ranks"]
+    except Exception as error:
+        print(type(error).__name__, error, file=sys.stderr)
+        said = "[]"
+    answers.append(json.loads(said.removeprefix("hanging ranks: ")))
+print("ANSWERS", json.dumps(answers))
+"""
+"""Runs the analyser of NVIDIA's resiliency extension over folders, without the language model that it may ask."""
+
+
 def fr_trace(python: str, jobs: Sequence[Sequence[Source]]) -> list[set[int]]:
     """Name the ranks that PyTorch's own analyser names in each job's dumps.
 
     :param python: an interpreter that has PyTorch.
     """
+    return _answers([python, "-c", FR_TRACE], jobs)
+
+
+def nvrx_attribution(checkout: str, jobs: Sequence[Sequence[Source]]) -> list[set[int]]:
+    """Name the ranks that the analyser of NVIDIA's resiliency extension calls hanging in each job's dumps.
+
+    :param checkout: its source, as https://github.com/NVIDIA/nvidia-resiliency-ext has it; the wheel lacks it.
+    """
+    return _answers([sys.executable, "-c", NVRX], jobs, str(Path(checkout, "src").resolve()))
+
+
+def _answers(command: Sequence[str], jobs: Sequence[Sequence[Source]], *arguments: str) -> list[set[int]]:
+    """Return what a program prints behind ``ANSWERS`` of a folder with a folder of dumps for each job, by number."""
     with TemporaryDirectory() as folder:
         for number, sources in enumerate(jobs):
             place = Path(folder, str(number))
             place.mkdir()
             for source in sources:
                 (place / Path(source.name).name).write_text(source.text, encoding="utf-8")
-        command = [python, "-c", FR_TRACE, folder]
-        run = subprocess.run(command, check=True, capture_output=True, text=True)
+        run = subprocess.run([*command, folder, *arguments], check=True, stdout=subprocess.PIPE, text=True)
     answers = run.stdout.split("ANSWERS ", 1)[1]
     return [set(named) for named in json.loads(answers)]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.evidence.hangs import SHAPES, HungCase, named_by_arnold
+from benchmarks.evidence.hangs import PUBLISHED, SHAPES, HungCase, named_by_arnold, published
 from benchmarks.evidence.hung_jobs import FaultKind, Shape, hang
 from benchmarks.evidence.naming import Naming, rows
+from benchmarks.evidence.rules import nvrx_attribution
 from tests.case_counts import examples
 
 KINDS: list[FaultKind] = ["none", "lock", "error", "died", "gpu"]
@@ -62,3 +65,39 @@ def test_shares_are_counted() -> None:
         ["b", "x", "1", "0", "0", "0", "-", "-"],
         ["all", "x", "2", "2", "1", "1", "0.50", "0.50"],
     ]
+
+
+ANALYSER = """
+class CollectiveAnalyzer:
+    def __init__(self, options):
+        self.folder = options["fr_path"]
+
+    def run_sync(self, options):
+        import glob, json
+        dumps = [json.load(open(path)) for path in glob.glob(f"{self.folder}/{options['pattern']}")]
+        last = {d["rank"]: d["pg_status"]["0"]["last_completed_collective"] for d in dumps}
+        if not last:
+            raise ValueError("nothing")
+        behind = sorted(rank for rank, number in last.items() if number < max(last.values()))
+        return {"hanging_ranks": f"hanging ranks: {behind}"}, None
+"""
+"""Names ranks that have completed less than others, by the interface of NVIDIA's; it stops where there are no dumps."""
+
+
+def test_a_checkout_of_nvrx_is_asked(tmp_path: Path) -> None:
+    """Its published dumps are pickles, with the faulty ranks in a log; its analyser runs on them, numbers as numbers.
+    Where it stops it names nobody.
+    """
+    module = tmp_path / "src" / "nvidia_resiliency_ext" / "attribution" / "trace_analyzer" / "fr_attribution.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(ANALYSER)
+    job = tmp_path / PUBLISHED / "lock_gil_1st"
+    job.mkdir(parents=True)
+    (job / "fault_injection.log").write_text("Fault ranks: [1, 10]\nFault delay: 180.0\n")
+    for rank in range(12):
+        status = {"0": {"last_completed_collective": "9" if rank in (1, 10) else "10"}}
+        document = {"version": "2.9", "entries": [], "pg_config": {}, "pg_status": status}
+        (job / f"_dump_{rank}").write_bytes(pickle.dumps(document))
+    (case,) = published(tmp_path)
+    assert (case.kind, case.culprits, len(case.dumps)) == ("lock_gil_1st", frozenset({1, 10}), 12)
+    assert nvrx_attribution(str(tmp_path), [case.dumps, []]) == [{1, 10}, set()]

@@ -50,7 +50,14 @@ from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag, begins_later
 from topology.kubernetes.claim_table import ALLOCATION_KINDS, ClaimTable
-from topology.kubernetes.labels import HOSTNAME, LabelledPlaces, check_labels, passed_over, places_by_labels
+from topology.kubernetes.labels import (
+    HOSTNAME,
+    LabelledPlaces,
+    check_labels,
+    label_of,
+    passed_over,
+    places_by_labels,
+)
 from topology.kubernetes.nodes import (
     MOST_GPUS,
     OWN_TAINTS,
@@ -209,12 +216,23 @@ class KueueTopology(NamedObject, frozen=True):
         return tuple(label for label in labels if label not in ("", HOSTNAME))
 
 
+class _PlanSpec(Object, frozen=True):
+    level: str | None = None
+
+
+class GangPlanObject(NamedObject, frozen=True):
+    """A GangPlan of Arnold: whoever made it was told at which level spread counts."""
+
+    spec: _PlanSpec = _PlanSpec()
+
+
 def find_places(
     nodes: Sequence[tuple[str, Mapping[str, str]]],
     asked: Sequence[str] | None,
     *,
     hyper_nodes: Sequence[tuple[Place, HyperNode]] = (),
     topologies: Sequence[KueueTopology] = (),
+    plans: Sequence[GangPlanObject] = (),
 ) -> LabelledPlaces:
     """Return where nodes are.
 
@@ -239,6 +257,13 @@ def find_places(
     try:
         return places_by_labels(labels)
     except InvalidTopology as error:
+        named = {plan.spec.level for plan in plans if plan.spec.level is not None}
+        domains = {level: {label_of(node, level) for node in labels} for level in named}
+        if carried := [level for level, values in domains.items() if values != {""}]:
+            of_plans = sorted(carried, key=lambda level: (len(domains[level]), level))
+            note = f"levels are the labels {', '.join(of_plans)}, which GangPlans name; --levels names all"
+            places = places_by_labels(labels, of_plans, note=note)
+            return replace(places, notes=(*places.notes, *passed_over(labels, of_plans)))
         note = f"{error.message}, so all are one level; to name labels from broad to close: --levels LABEL,LABEL"
         return LabelledPlaces((ONE_LEVEL,), [(ONE_LEVEL,) for _ in labels], notes=(note, *passed_over(labels, ())))
 
@@ -252,6 +277,7 @@ _KINDS: Kinds = {
     "Pod": Pod,
     "HyperNode": HyperNode,
     "Topology": KueueTopology,
+    "GangPlan": GangPlanObject,
     **{kind.__name__: kind for kind in ALLOCATION_KINDS},
 }
 
@@ -286,7 +312,9 @@ class Kubernetes:
         listing = Listing(load_document(source, several=True), self.gpu_resources)
         machines = listing.machines()
         labels = [(machine.name, machine.node.labels) for machine in machines]
-        places = find_places(labels, levels, hyper_nodes=listing.hyper_nodes, topologies=listing.topologies)
+        places = find_places(
+            labels, levels, hyper_nodes=listing.hyper_nodes, topologies=listing.topologies, plans=listing.plans
+        )
         held, pool = listing.held_gpus(), set[str]()
         if len(machines) > 1:
             # taints that all of several nodes have mark the cluster, and jobs for it tolerate them
@@ -393,6 +421,7 @@ class Listing:
         self.pods = [(place, with_claims(item)) for place, item in items if isinstance(item, Pod)]
         self.hyper_nodes = [(place, item) for place, item in items if isinstance(item, HyperNode)]
         self.topologies = [item for _, item in items if isinstance(item, KueueTopology)]
+        self.plans = [item for _, item in items if isinstance(item, GangPlanObject)]
 
     def claim_notes(self) -> list[str]:
         """Return what is to be known of GPUs in ResourceSlices and by claims."""

@@ -155,3 +155,34 @@ def test_a_topology_of_kueue_says_the_levels() -> None:
     with pytest.raises(InvalidInput, match="no nodes") as caught:
         read(topology)
     assert says(caught.value.fix, "--levels example.com/hall,example.com/row")
+
+
+def test_plans_name_the_level_that_counts_where_no_preset_is_known() -> None:
+    """Arnold was told it when it was installed, so that gangs that run can be explained; --levels still says otherwise.
+    A label that no node carries names nothing, and a preset comes first.
+    """
+
+    def plan(level: str | None) -> dict[str, Any]:
+        spec = {"gang": "llm"} | ({"level": level} if level else {})
+        about = {"name": f"plan-{level}".replace("/", "-"), "namespace": "default"}
+        return {"apiVersion": "arnold.dev/v1alpha1", "kind": "GangPlan", "metadata": about, "spec": spec}
+
+    def at(hall: str, row: str, **more: str) -> dict[str, str]:
+        return {"example.com/hall": hall, "example.com/row": row, **more}
+
+    def levels(*items: dict[str, Any], asked: list[str] | None = None) -> list[str]:
+        return [level.name for level in read(listing(*items), levels=asked).cluster.levels]
+
+    nodes = [node(f"n{i}", at(f"h{i // 4}", f"r{i // 2}")) for i in range(8)]
+    hall, row = plan("example.com/hall"), plan("example.com/row")
+    assert levels(*nodes, row, plan(None), hall) == ["example.com/hall", "example.com/row"]
+    assert levels(*nodes, hall, plan("example.com/gone")) == ["example.com/hall"]
+    assert levels(*nodes, plan("example.com/gone")) == levels(*nodes) == ["cluster"]
+    assert levels(*nodes, hall, asked=["example.com/row"]) == ["example.com/row"]
+    (note, left) = read(listing(*nodes, hall)).notes
+    assert says(note, "example.com/hall", "GangPlans", "--levels")
+    assert says(left, "--levels example.com/hall,example.com/row")
+    known = [
+        node(f"n{i}", at("h0", f"r{i}") | {f"{GKE}block": f"b{i // 2}", f"{GKE}subblock": f"s{i}"}) for i in range(4)
+    ]
+    assert "example.com/hall" not in levels(*known, hall)
