@@ -5,7 +5,7 @@ Where the objective has terms that the pairs (S, R) do not see, the best pair ne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, islice, pairwise, product
@@ -405,8 +405,6 @@ class GroupPacking:
 
         :param limit: of the pieces in one domain.
         """
-        from networkx import Graph, bipartite
-
         parts = np.count_nonzero(self._cells, axis=0)
         if parts.max() > most:
             return None
@@ -414,7 +412,7 @@ class GroupPacking:
         touches = np.where(self._cells == self._cells.max(axis=0), most - parts + 1, 1)
         laid: dict[tuple[tuple[Piece, ...], tuple[int, ...]], IntArray | None] = {}
         places: list[tuple[IndexArray, tuple[Piece, ...]]] = []
-        graph: Graph[tuple[str, int] | int] = Graph()
+        fits: dict[int, list[int]] = {}  # part -> domains where its pieces fit
         for number, (cells, of_piece) in enumerate(zip(self._cells, touches, strict=True)):
             order = np.lexsort((of_piece, cells))[::-1][: np.count_nonzero(cells)]
             pieces = tuple(zip(cells[order].tolist(), of_piece[order].tolist(), strict=True))
@@ -425,19 +423,16 @@ class GroupPacking:
                     if key not in laid:
                         laid[key] = _pieces_inside(*key, limit)
                     if laid[key] is not None:
-                        graph.add_edge(("part", number), domain)
-        wanted = [("part", number) for number in range(len(places)) if ("part", number) in graph]
-        if len(wanted) < len(places):
-            return None
-        matched = bipartite.maximum_matching(graph, wanted)
-        if any(part not in matched for part in wanted):
+                        fits.setdefault(number, []).append(domain)
+        domain_of = {number: domain for domain, number in matched(fits).items()}
+        if len(domain_of) < len(places):
             return None
         closer_of_cell = np.empty(self.domain_of_cell.size, dtype=np.int32)
         of_cell = np.unique(self.domain_of_cell, return_inverse=True)[1].ravel()
         for number, (order, pieces) in enumerate(places):
-            closer, room = self._closer[matched["part", number]]
+            closer, room = self._closer[domain_of[number]]
             held = laid[pieces, tuple(room.tolist())]
-            assert held is not None, "it is an edge"
+            assert held is not None, "they fit"
             for group, cells in zip(order, held, strict=True):
                 closer_of_cell[(of_cell == number) & (self._groups.group == group)] = np.repeat(closer, cells)
         return seat(
@@ -447,6 +442,26 @@ class GroupPacking:
             domain_of_cell=closer_of_cell.reshape(self.domain_of_cell.shape),
             admitted=self.admitted,
         )
+
+
+def matched(places_of: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Return a largest matching of things to the places where they may be: place -> thing."""
+    thing_in: dict[int, int] = {}
+
+    def settle(thing: int, tried: set[int]) -> bool:
+        for place in places_of[thing]:
+            if place in tried:
+                continue
+            tried.add(place)
+            # what is there already goes to another of its places, if that can be had
+            if place not in thing_in or settle(thing_in[place], tried):
+                thing_in[place] = thing
+                return True
+        return False
+
+    for thing in places_of:
+        settle(thing, set())
+    return thing_in
 
 
 def _pieces_inside(pieces: Sequence[Piece], room: Sequence[int], limit: Slice) -> IntArray | None:
