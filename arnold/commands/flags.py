@@ -116,7 +116,7 @@ def record(
 @click.option("--after-test", is_flag=True, help="A test was passed: probation for a day, small jobs first.")
 @at_option
 def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, after_test: bool, at: str | None) -> None:
-    """End the flags of nodes at once.  Whatever the sources say; NODE is a name or a Slurm hostlist.
+    """End the flags of nodes at once.  The sources are not asked; NODE is a name or a Slurm hostlist.
 
     What detectors find afterwards flags them again.
 

@@ -118,7 +118,7 @@ def plan(*, suspects: str | None, results: str | None, output: str | None, files
 @cluster_options
 @html_option
 def read(*, measured: str, files: ClusterFiles) -> int:
-    """Name the slow node or link by what was measured.  Or the part of the network; by group testing with noise.
+    """Name the slow node or link by what was measured.  Group testing with noise names parts of the network, too.
 
     RESULTS is a CSV with the columns node_a, node_b and busbw_gbs, the bus bandwidth that all_reduce_perf prints for
     the pair, 0 where it failed. Exits 1 where somebody is suspected, 0 where nobody is.
