@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from arnold.commands.watch import GangWatch
+from arnold.gang_watch import GangWatch
 from benchmarks.report import Promise, promises, section, table
 from extender.cluster_api.client import GANGPLANS, HISTORIES, NODES, PODS
 from extender.cluster_api.connect import WhichCluster

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from secrets import token_bytes
 
 import click
 
@@ -39,7 +40,7 @@ class AnonymiseDocument(JsonRecord, kw_only=True):
 @file_option(
     "--key-file", help="File with any secret; the same one gives the same pseudonyms.  [default: a new secret]"
 )
-def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> None:
+def command(*, trace: str, output: str, key_file: str | None) -> None:
     """Replace users, groups and job names in a trace of jobs, or a snapshot of a cluster, by pseudonyms.
 
     Of a trace nothing else changes. A snapshot has pseudonyms of nodes and domains, too; it keeps the topology, what is
@@ -51,8 +52,6 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
     $ arnold anonymise sacct.json --output jobs.json --key-file key
     $ arnold anonymise monday.json --output cluster.json --key-file key
     """
-    from secrets import token_bytes
-
     from simulator.traces.pseudonyms import Pseudonyms, anonymised, anonymised_snapshot, still_named
     from topology.load import load_topology
     from topology.snapshot import ClusterSnapshot
@@ -84,4 +83,4 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
         if not document.kept_key:
             out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")
 
-    answer(document, show, as_json=as_json)
+    answer(document, show)

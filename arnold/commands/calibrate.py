@@ -22,10 +22,10 @@ from arnold.options.shared_options import SEED_HELP, html_option
 from ground.errors import InvalidInput, InvalidJob, did_you_mean
 from ground.files import Source, read_source, write_file
 from ground.rows import BadRows, CsvRows
+from scheduler.affinity import Gains, Record
+from scheduler.job import Parallelism
 
 if TYPE_CHECKING:
-    from scheduler.affinity import Gains
-    from scheduler.job import Parallelism
     from scheduler.job_files.job_file import JobDocument
     from simulator.cost.gain_fit import GainFit, MeasuredRun
 
@@ -192,8 +192,6 @@ MOST_COST = 50.0  # Percent of a step that spread over two domains costs: ten ti
 @html_option
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     steps: str,
     job_file: str | None,
     name: str | None,
@@ -231,7 +229,7 @@ def command(
         called = name or (job.name if job is not None else measured.job) or Path(steps).stem
         record = records_document(_gains(fit, measured, job, called))
         write_file(output, to_json(record) + "\n")
-    answer(document, print_calibration, as_json=as_json, html=html)
+    answer(document, print_calibration)
 
 
 def _job(file: str, measured: MeasuredSteps) -> JobDocument:
@@ -256,8 +254,6 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
 
     :raises InvalidInput: a gain cannot be told, though the job has such groups, or no family gains.
     """
-    from scheduler.affinity import Gains, Record
-
     degrees = None if job is None else job.parallelism.in_order(None)
     alone = () if degrees is None else (("dp", degrees.dp * degrees.cp == 1), ("pp", degrees.pp == 1))
     gain_of = {"dp": fit.dp, "pp": fit.pp}

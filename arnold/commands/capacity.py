@@ -8,26 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache, partial, wraps
 from inspect import getdoc
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
 
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.console.output import GOOD, Console, console, emit_json, note, print_rows, print_sentences, progress
+from arnold.console.output import GOOD, Console, answer, note, print_rows, print_sentences, progress
 from arnold.options.cluster_options import OF_SLURM, ClusterFiles
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, take
-from arnold.options.shared_options import CLUSTER_HELP, html_option
+from arnold.options.field_options import F, file_option, options_of, take
+from arnold.options.shared_options import CLUSTER_HELP, own_page_option
 from ground.errors import InvalidInput
 from ground.files import write_file
 from ground.quantities import capitalised
+from simulator.sheet import Sheet
 
 if TYPE_CHECKING:
     from simulator.capacity.question import CapacityAnswer, CapacityQuestion
-    from simulator.sheet import Sheet
 
-F = TypeVar("F", bound=Callable[..., Any])
 READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")
 """Options of how a cluster file is read."""
 
@@ -149,34 +148,29 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
     :param kind: dataclass whose fields are the options.
     """
 
-    def ask(
-        *, as_json: bool, html: str | None, svg: str | None, tornado: str | None, question: CapacityQuestion[Any]
-    ) -> int:
+    def ask(*, html: str | None, svg: str | None, tornado: str | None, question: CapacityQuestion[Any]) -> int:
         with progress(name.capitalize(), total=question.steps) as step:
-            answer = question.answer(step=step)
-        sheet = question.sheet(answer)
-        if tornado is not None and not answer.headline:
+            answered = question.answer(step=step)
+        sheet = question.sheet(answered)
+        if tornado is not None and not answered.headline:
             fix = "leave --tornado away; the assumptions say what the answer is of"
             raise InvalidInput("no uncertain input decides on this answer", where="--tornado", fix=fix)
         if html or svg or tornado:
             from arnold.pages.capacity_page import answer_page, picture, tornado_picture
 
             if html is not None:
-                write_file(html, answer_page(sheet, answer))
+                write_file(html, answer_page(sheet, answered))
             if svg is not None:
                 write_file(svg, picture(sheet.charts[0]))
             if tornado is not None:
-                write_file(tornado, tornado_picture(answer.headline[0]))
-        if as_json:
-            emit_json(answer)
-        else:
-            print_answer(console(), sheet, answer)
-        return 0 if answer.reached else 3
+                write_file(tornado, tornado_picture(answered.headline[0]))
+        answer(answered, partial(print_answer, sheet=sheet))
+        return 0 if answered.reached else 3
 
     for option in (
         file_option("--tornado", written=True, help="Save the figure of the inputs that decide the answer, SVG."),
         file_option("--svg", written=True, help="Save the figure of the answer, SVG."),
-        html_option,
+        own_page_option,
         question_options(kind),
     ):
         ask = option(ask)
@@ -188,7 +182,7 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
     return decorate(ask)
 
 
-def print_answer(out: Console, sheet: Sheet, answer: CapacityAnswer) -> None:
+def print_answer(out: Console, answer: CapacityAnswer, *, sheet: Sheet) -> None:
     """Print an answer as a person reads it: question, verdict, range, tables, what would change it, assumptions."""
     out.print(answer.question, style="dim")
     out.print(answer.verdict, style=GOOD)

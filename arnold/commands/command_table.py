@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import click
 
 from arnold.options.command import Group
-from ground.errors import UnknownName, did_you_mean
 from ground.plugins import object_at
 
 ENTRY_POINTS = "arnold.commands"
@@ -151,23 +150,10 @@ class LazyGroup(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments name.
-
-        :raises UnknownName: there is none; with the closest name.
-        """
-        name = args[0]
-        command = self.get_command(ctx, name)
-        if command is None and name == "help":
-            if len(args) == 1:
-                click.echo(ctx.get_help())
-                ctx.exit()
-            return self.resolve_command(ctx, [*args[1:], "--help"])
-        if command is None and args == ["version"]:
+        """Find the command that the arguments name; ``version`` is said at once."""
+        if args == ["version"] and self.get_command(ctx, "version") is None:
             _print_version(ctx, None, wanted=True)
-        if command is None and not name.startswith("-"):
-            fix = f"{did_you_mean(name, self.table())}commands: {', '.join(self.table())}"
-            raise UnknownName(f"there is no command {name!r}", where=ctx.command_path, fix=fix)
-        return (name, command, args[1:]) if command else super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands' lines of the help, from the table, all in one column."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,16 +12,14 @@ from arnold.console.interrupts import ending_the_search
 from arnold.console.output import Console, answer, exit_code, log_outcome, print_rows, progress
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.job_options import PlacementInputs, placement_inputs
-from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
+from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, own_page_option
 from ground.errors import InvalidInput, InvalidJob
 from ground.files import write_file
+from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from arnold.documents.compare_answer import AlgorithmsDocument
     from scheduler.outcome import Instance, Outcome
-    from scheduler.placement.types import Limits, PlacementAlgorithm
 
 
 def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -34,7 +33,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
         rows = [(algorithm.name, algorithm.summary) for algorithm in document.algorithms]
         print_rows(out, headers, rows, title="Installed algorithms", left=headers, gap=False)
 
-    answer(algorithms_document(), show, as_json=bool(context.params.get("as_json")))
+    answer(algorithms_document(), show)
     context.exit()
 
 
@@ -44,7 +43,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     "--algorithm", metavar="NAME[,..]", shell_complete=complete_algorithm, help=f"{ALGORITHM_HELP}  [default: all]"
 )
 @click.option("--dp", metavar="N..M", help="Compare sizes of the job instead, by replicas: 12..16 or 12,16.")
-@html_option
+@own_page_option
 @click.option(
     "--list",
     is_flag=True,
@@ -52,7 +51,7 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
     callback=_list_algorithms,
     help="List the algorithms, and do nothing else.",
 )
-def command(*, as_json: bool, html: str | None, algorithm: str | None, dp: str | None, inputs: PlacementInputs) -> int:
+def command(*, html: str | None, algorithm: str | None, dp: str | None, inputs: PlacementInputs) -> int:
     """Run every algorithm on one job and one cluster, best first; or, with --dp, one on the job at several sizes.
 
     The time limit holds for each. Exits 3 if the job does not fit, 4 if no placement was found.
@@ -64,10 +63,9 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, dp: str |
     $ arnold compare --list
     """
     from arnold.documents.compare_answer import compare_document, print_comparison
-    from scheduler.placement.types import ALGORITHMS
 
     if dp is not None:
-        return _compare_sizes(inputs, _sizes(dp), algorithm or "exact", as_json=as_json, html=html)
+        return _compare_sizes(inputs, _sizes(dp), algorithm or "exact", html=html)
     names = ALGORITHMS.names() if algorithm is None else [name.strip() for name in algorithm.split(",")]
     chosen = [ALGORITHMS.load(name) for name in names]
     instance = inputs.read()
@@ -91,7 +89,7 @@ def command(*, as_json: bool, html: str | None, algorithm: str | None, dp: str |
     best = document.best_algorithms[:1]
     other = () if best == ["exact"] else ("--algorithm", *best)
     then = said_again("place", *other, without=("--algorithm", "--html")) if best else ""
-    answer(document, lambda out, shown: print_comparison(out, instance, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_comparison(out, instance, shown, then=then))
     return exit_code(*(outcome.status for outcome in outcomes))
 
 
@@ -111,20 +109,17 @@ def _sizes(text: str) -> list[int]:
     return sorted({*sizes})[:MOST_SIZES]
 
 
-def _compare_sizes(
-    inputs: PlacementInputs, sizes: Sequence[int], algorithm: str, *, as_json: bool, html: str | None
-) -> int:
+def _compare_sizes(inputs: PlacementInputs, sizes: Sequence[int], algorithm: str, *, html: str | None) -> int:
     """Place a job at several sizes, and say what each is worth."""
     from arnold.documents.compare_answer import print_sizes, sizes_document
     from scheduler.algorithm_run import run
-    from scheduler.placement.types import ALGORITHMS
 
     solver, instances, outcomes = ALGORITHMS.load(algorithm), inputs.read_sizes(sizes), []
     with progress(f"Comparing {len(sizes)} sizes", total=len(sizes)) as step, ending_the_search():
         for size, instance in zip(sizes, instances, strict=True):
             outcomes.append(run(solver, instance.cluster, instance.job, inputs.limits))
             step(f"dp {size}")
-    answer(sizes_document(instances, outcomes), print_sizes, as_json=as_json, html=html)
+    answer(sizes_document(instances, outcomes), print_sizes, html=html)
     fits = [outcome.status for outcome in outcomes if outcome.evaluation is not None]
     return exit_code(*(fits or [outcome.status for outcome in outcomes]))
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, exit_code, progress
+from arnold.console.output import answer, exit_code, searching
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import (
@@ -21,6 +18,7 @@ from arnold.options.job_options import (
 from arnold.options.shared_options import RUNNING_JOBS_HELP, priority_option
 from ground.errors import InvalidInput
 from ground.files import read_source
+from scheduler.placement.types import ALGORITHMS
 
 MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
 MOST_LOST = 10**11  # GPU-seconds of all running jobs, 100,000 GPUs for eleven days: costs have to fit into 64 bits
@@ -48,7 +46,6 @@ MOST_LOST = 10**11  # GPU-seconds of all running jobs, 100,000 GPUs for eleven d
 @priority_option()
 def command(
     *,
-    as_json: bool,
     inputs: PlacementInputs,
     running: tuple[str, ...],
     moves: int | None,
@@ -68,7 +65,6 @@ def command(
     $ arnold defragment --cluster cluster.csv --running a.json --running b.json --job new.yaml --cost 500 --target 2
     """
     from arnold.documents.defragment_answer import defragment_document, print_defragmentation
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.several.defragmentation import MoveBudget, defragment
     from scheduler.start_times import whom_to_stop
 
@@ -91,13 +87,13 @@ def command(
             where=most.source,
             fix="give checkpoint_age in seconds",
         )
-    with progress(f"Making room for {instance.job.name}") as say, ending_the_search():
+    with searching(f"Making room for {instance.job.name}", inputs.limits) as limits:
         result = defragment(
             instance.cluster,
             instance.job,
             jobs,
             solver=ALGORITHMS.load("exact"),
-            limits=replace(inputs.limits, progress=say),
+            limits=limits,
             budget=budget,
             target=target,
         )
@@ -110,5 +106,5 @@ def command(
         instance = instance.settled(result.outcome)
         document = defragment_document(instance, result, budget, stopping)
     then = "" if result.outcome.evaluation is None else said_again("defragment", "--json")
-    answer(document, lambda out, shown: print_defragmentation(out, instance, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_defragmentation(out, instance, shown, then=then))
     return exit_code(result.status)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 import click
@@ -12,26 +14,23 @@ import click
 from arnold.commands.compare import run_all
 from arnold.console.output import BAD, Console, answer, exit_code, note, print_sentences, progress
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, refuse_clashes, takes
+from arnold.options.field_options import file_option, options_of, refuse_clashes
 from arnold.options.shared_options import PAGE_HELP, SAVE_HELP
 from ground.errors import InvalidInput
 from ground.files import check_writable, write_file
 from scheduler.placement.types import ALGORITHMS, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from arnold.documents.compare_answer import DemoDocument
 
 PAGE = "arnold-demo.html"
 
 
 @click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument")
-@options_of(Limits, defaults={"seconds": 5.0})
+@options_of(Limits, to="limits", defaults={"seconds": 5.0})
 @file_option("--html", written=True, default=PAGE, show_default=True, help=PAGE_HELP)
 @file_option("--save", metavar="FOLDER", written=True, help=SAVE_HELP)
-@takes(limits=Limits)
-def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> int:
+def command(*, html: str, save: str | None, limits: Limits) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
 
     Prints the comparison and writes one self-contained HTML page, which needs no network: the cluster with the job on
@@ -76,7 +75,7 @@ def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> in
         out.print(f"The page with the picture: {shown.page}", soft_wrap=True)
         _print_what_next(out, shown.files)
 
-    answer(document, show, as_json=as_json)
+    answer(document, show)
     return exit_code(*(outcome.status for outcome in outcomes))
 
 
@@ -107,8 +106,6 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 def _print_what_next(out: Console, files: Sequence[str]) -> None:
     """Print commands to go on with, as they can be called from here."""
-    from shutil import which
-
     # called again as arnold if the shell finds it by that name, or it was not started by its script; else by its path
     script, name, on_path = Path(sys.argv[0]), "arnold", which("arnold")
     if script.name == "arnold" and script.is_file() and not (on_path and Path(on_path).samefile(script)):

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from arnold.commands.place import of_a_change
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, exit_code, progress
+from arnold.console.output import answer, exit_code, searching
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs
-from arnold.options.shared_options import RUNNING_JOBS_HELP, html_option, policy_option, priority_option
+from arnold.options.shared_options import RUNNING_JOBS_HELP, own_page_option, policy_option, priority_option
 from ground.errors import InvalidInput, some
 from ground.files import write_file
+from scheduler.placement.types import ALGORITHMS, Status
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from scheduler.outcome import Instance
-    from scheduler.placement.types import Status
     from topology.running_jobs import LiveJobs
 
 
@@ -39,10 +37,9 @@ if TYPE_CHECKING:
 @policy_option("--when")
 @click.option("--stop", is_flag=True, help="Which running jobs to stop, at the least loss, so that it starts at once.")
 @priority_option("--stop")
-@html_option
+@own_page_option
 def command(
     *,
-    as_json: bool,
     html: str | None,
     inputs: PlacementInputs,
     running: tuple[str, ...],
@@ -67,21 +64,19 @@ def command(
     from arnold.documents.explain_answer import explain_document, explanation_cards, print_explanation
     from scheduler.algorithm_run import run
     from scheduler.explanation import diagnose, weigh
-    from scheduler.placement.types import ALGORITHMS
 
     if when and stop:
         raise InvalidInput("--when and --stop are both given", where="arnold explain", fix="ask one after the other")
     if (when or stop) and html is not None:
         raise InvalidInput("there is no page of running jobs", where="--html", fix="leave --html out")
     if when:
-        return _when(inputs, running, history=history, policy=policy, as_json=as_json)
+        return _when(inputs, running, history=history, policy=policy)
     if stop:
-        return _stop(inputs, running, priority=priority, as_json=as_json)
+        return _stop(inputs, running, priority=priority)
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
-    with progress(f"Explaining {job.name}") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Explaining {job.name}", inputs.limits) as limits:
         outcome = run(solver, cluster, job, limits)
         diagnosis = None
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
@@ -94,20 +89,18 @@ def command(
 
         write_file(html, placement_page(cluster, instance.job, [outcome], more=explanation_cards(document)))
     then = "" if outcome.evaluation is None else said_again("place", without=("--html",))
-    answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_explanation(out, instance, outcome, shown, then=then))
     return exit_code(outcome.status)
 
 
-def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | None, policy: str, as_json: bool) -> int:
+def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | None, policy: str) -> int:
     """Say when the job starts beside those that run and wait, by the policy of the queue."""
     from arnold.documents.start_answers import print_when, when_document
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import start_times
 
     instance, jobs, now = _beside(inputs, running)
     cluster, job, seconds, solver = instance.cluster, instance.job, now.timestamp(), ALGORITHMS.load("exact")
-    with progress(f"Making room for {job.name}") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Making room for {job.name}", inputs.limits) as limits:
         queue, run_times = None, None
         # a gang of a live cluster waits itself
         if waiting := [other for other in jobs.waiting if other.name != job.name]:
@@ -128,25 +121,24 @@ def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | N
             cluster, job, jobs.running, now=seconds, solver=solver, limits=limits, queue=queue, history=run_times
         )
     document = when_document(instance, starts, now=seconds)
-    answer(document, lambda out, shown: print_when(out, instance, shown), as_json=as_json)
+    answer(document, lambda out, shown: print_when(out, instance, shown))
     never: Status = "infeasible" if document.stopped_at is None else "timeout"
     return 0 if document.start.p50 is not None else exit_code(never)
 
 
-def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float | None, as_json: bool) -> int:
+def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float | None) -> int:
     """Say which running jobs to stop so that the job starts at once."""
     from arnold.documents.start_answers import print_stop, stop_document
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.start_times import whom_to_stop
 
     instance, jobs, now = _beside(inputs, running)
-    with progress(f"Making room for {instance.job.name}") as say, ending_the_search():
+    with searching(f"Making room for {instance.job.name}", inputs.limits) as limits:
         stopping = whom_to_stop(
             instance.cluster, instance.job, jobs.running, now=now.timestamp(), priority=priority,
-            solver=ALGORITHMS.load("exact"), limits=replace(inputs.limits, progress=say),
+            solver=ALGORITHMS.load("exact"), limits=limits,
         )  # fmt: skip
     document = stop_document(instance, stopping, now=now.timestamp())
-    answer(document, lambda out, shown: print_stop(out, instance, shown), as_json=as_json)
+    answer(document, lambda out, shown: print_stop(out, instance, shown))
     return exit_code(stopping.status)
 
 

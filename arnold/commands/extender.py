@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from arnold.options.command import Command, Group
-from arnold.options.field_options import options_of, takes
+from arnold.options.field_options import options_of
 from extender.service.settings import ServeOptions
 
 
@@ -15,8 +15,7 @@ def command() -> None:
 
 
 @command.command("serve", cls=Command)
-@options_of(ServeOptions)
-@takes(options=ServeOptions)
+@options_of(ServeOptions, to="options")
 def serve(*, options: ServeOptions) -> None:
     """Answer kube-scheduler and plan gangs, until SIGTERM.
 

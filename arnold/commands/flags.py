@@ -6,18 +6,17 @@ in and out of it (``import``, ``export``), then the annotations of nodes (``sync
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command_table import CommandRow, LazyGroup, command_row
-from arnold.console.output import answer, emit_json
+from arnold.console.output import answer, emit_json, prints_json
 from arnold.options.cluster_options import ClusterFiles
-from arnold.options.command import JsonCommand
+from arnold.options.command import Group, JsonCommand
 from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import (
     AT_HELP,
@@ -29,42 +28,23 @@ from arnold.options.shared_options import (
     present,
     yes_option,
 )
-from ground.errors import InvalidInput, UnknownName, did_you_mean
-from ground.files import read_source, write_file
+from extender.kubernetes_names import HISTORY_KIND
+from ground.errors import InvalidInput
+from ground.files import Source, decode_source, open_stream, read_source, write_file
 from ground.quantities import utc_minute
+from topology.flags import merge_by_node
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.store_answers import ImportDocument, RecordDocument
     from extender.cluster_api.connect import WhichCluster
-    from ground.files import Source
     from health.flags.flag_store import Compaction, Ledger, Recorded
     from health.flags.lemons import JobRun
-    from topology.flag_sources import Breaker
 
 ANSWERS, ANSWERS_OF_NODES = "arnold.documents.store_answers", "arnold.documents.kubernetes_answers"
 
-COMMANDS: Mapping[str, CommandRow] = {
-    name: command_row(f"flags:{target}", words)
-    for name, target, words in (
-        ("record", "record", "Take findings of detectors into a flag store."),
-        ("lemons", "find_lemons", "Find nodes on which jobs fail more than elsewhere."),
-        ("import", "import_", "Take findings of monitors, or of another store."),
-        ("export", "export", "Write all events of a flag store as JSON lines."),
-        ("show", "show", "Show the flags that hold now, or held at a time."),
-        ("why", "why", "Say why a node was avoided, and when."),
-        ("lift", "lift", "End the flags of nodes at once."),
-        ("compact", "compact", "Forget old history, so that a store stays small."),
-        ("sync", "sync", "Bring the annotations of nodes in line with a flag store."),
-        ("apply", "apply", "Write the flags of a file to the nodes."),
-        ("list", "list_", "Show the nodes that are flagged."),
-        ("clear", "clear", "Take the flags off nodes."),
-    )
-}
 
-
-@click.group(cls=LazyGroup, table=COMMANDS)
+@click.group("flags", cls=Group)
 def command() -> None:
     """Flag slow and faulty nodes, where gangs and `arnold place` see them.
 
@@ -82,43 +62,7 @@ def stamp_of(file: str) -> str:
     return "" if file == "-" else str(Path(file).stat().st_mtime_ns)
 
 
-def changed(
-    store: str,
-    change: Callable[[Ledger], Recorded],
-    *,
-    now: datetime,
-    create: bool = True,
-    torn: int = 0,
-    breaker: Breaker | None = None,
-) -> RecordDocument:
-    """Change a store, and return what was done.
-
-    :param torn: bytes of the input that were left out.
-    :param breaker: what the change may take out of use; a store that would hold more stays as it was.
-    """
-    from arnold.documents.store_answers import RecordDocument, written
-    from health.flags.flag_store import MAX_STORE_BYTES, open_ledger, store_size
-
-    with open_ledger(store, now=now, create=create) as ledger:
-        out = {flag.node for flag in ledger.holding(now) if flag.kind == "faulty"}
-        recorded = change(ledger)
-        held = ledger.holding(now)
-        if breaker is not None:
-            breaker.check(held, before=out & {flag.node for flag in held}, where=store)
-    return RecordDocument(
-        store=store,
-        events=written(recorded.events),
-        known=recorded.known,
-        over=recorded.over,
-        early=recorded.early,
-        flagged=len(held),
-        torn=torn,
-        size=store_size(store),
-        most=MAX_STORE_BYTES,
-    )
-
-
-@click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
+@command.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
 @file_option("--rules", help="When flags begin and end, YAML; kept in the store.  [default: those of the store]")
@@ -127,7 +71,6 @@ def changed(
 @at_option
 def record(
     *,
-    as_json: bool,
     files: tuple[str, ...],
     store: str,
     rules: str | None,
@@ -135,7 +78,7 @@ def record(
     yes: bool,
     at: str | None,
 ) -> None:
-    """Take findings of detectors into a flag store, which is made if it is not there.
+    """Take findings of detectors into a flag store.  It is made if it is not there.
 
     FLAGFILE is a list of flags, as --flags of `arnold place`; - is stdin. A slowdown of 1 says that the node is healthy
     again. A file that has not changed since it was recorded counts once. Without FLAGFILE only the ends of flags
@@ -146,7 +89,7 @@ def record(
     $ arnold stragglers job.parquet --meta job.yaml --node-map nodes.txt --json | arnold flags record --store flags.db -
     $ arnold flags record --store flags.db --rules rules.yaml slow.json
     """
-    from arnold.documents.store_answers import print_recorded
+    from arnold.documents.store_answers import changed, print_recorded
     from health.flags.flag_store import Recorded
     from health.flags.imports import without_ours
     from health.flags.rules import read_rules
@@ -162,20 +105,18 @@ def record(
         batches = (ledger.record(flags, now=now, stamp=stamp) for flags, stamp in findings)
         return sum(batches, Recorded((*over, *ledger.settle(now))))
 
-    answer(changed(store, change, now=now, breaker=breaker), print_recorded, as_json=as_json)
+    answer(changed(store, change, now=now, breaker=breaker), print_recorded)
 
 
-@click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
+@command.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument")
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @store_option
 @click.option("--because", required=True, metavar="TEXT", help="Reason, which `arnold flags why` shows later.")
 @click.option("--by", metavar="NAME", help="Name of the person who lifts the flags.  [default: the user's name]")
 @click.option("--after-test", is_flag=True, help="A test was passed: probation for a day, small jobs first.")
 @at_option
-def lift(
-    *, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, after_test: bool, at: str | None
-) -> None:
-    """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
+def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, after_test: bool, at: str | None) -> None:
+    """End the flags of nodes at once.  Whatever the sources say; NODE is a name or a Slurm hostlist.
 
     What detectors find afterwards flags them again.
 
@@ -183,9 +124,7 @@ def lift(
     $ arnold flags lift 'n[0017-0020]' --store flags.db --because 'false alarm: maintenance of the switch'
     $ arnold flags lift n0123 --store flags.db --after-test --because 'dcgmi diag -r 3 passed'
     """
-    from getpass import getuser
-
-    from arnold.documents.store_answers import print_recorded
+    from arnold.documents.store_answers import changed, print_recorded
     from health.flags.flag_store import Recorded
     from topology.node_names import expand_hostlist
 
@@ -203,10 +142,10 @@ def lift(
             raise InvalidInput(f"the store holds nothing against {', '.join(strangers[:5])}", where="NODE", fix=fix)
         return Recorded(tuple(events))
 
-    answer(changed(store, change, now=now, create=False), print_recorded, as_json=as_json)
+    answer(changed(store, change, now=now, create=False), print_recorded)
 
 
-@click.command("compact", cls=JsonCommand, document="health.flags.flag_store:Compaction")
+@command.command("compact", cls=JsonCommand, document="health.flags.flag_store:Compaction")
 @store_option
 @click.option(
     "--keep",
@@ -216,8 +155,8 @@ def lift(
     help="Age up to which history stays whole: 12h, 90d, 26w.",
 )
 @file_option("--archive", written=True, help="File to write the whole store to first, as it was.")
-def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> None:
-    """Forget old history, so that a store does not grow for ever.
+def compact(*, store: str, keep: str, archive: str | None) -> None:
+    """Forget old history, so that a store stays small.
 
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
     it from a timer, beside the detectors: it waits for other writers.
@@ -244,84 +183,48 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
         if archive is not None:
             out.print(f"{archive} has the store as it was")
 
-    answer(done, show_compacted, as_json=as_json)
+    answer(done, show_compacted)
 
 
-@click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument")
+@command.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument")
 @store_option
 @at_option
 @file_option("--output", written=True, help="File to write the flags to as well, for --flags of other commands.")
 @click.option("--capacity", is_flag=True, help="Show what the flags cost: nodes and GPUs, by source and age.")
 @file_option("--cluster", help=CLUSTER_HELP, needs=("--capacity",))
-def show(*, as_json: bool, store: str, at: str | None, output: str | None, capacity: bool, cluster: str | None) -> None:
-    """Show the nodes that are flagged, now or at a time, with source, end and reason.
+def show(*, store: str, at: str | None, output: str | None, capacity: bool, cluster: str | None) -> None:
+    """Show the flags that hold now, or held at a time.  Each node has its source, end and reason.
 
     $ arnold flags show --store flags.db
     $ arnold flags show --store flags.db --at 2026-11-17T14:00:00Z
     $ arnold flags show --store flags.db --output flags.json
     $ arnold flags show --store flags.db --capacity --cluster cluster.csv
     """
-    from arnold.documents.store_answers import (
-        HeldFlagsDocument,
-        MergedFlag,
-        NotedFinding,
-        lost_capacity,
-        minute,
-        print_held_flags,
-    )
-    from health.flags.flag_store import track_of
-    from health.flags.rules import rules_of
-    from topology.flag_sources import open_log
-    from topology.flags import merge_by_node
+    from arnold.documents.store_answers import held_flags_document, lost_capacity, print_held_flags
 
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
-    with open_log(store) as log:
-        if log.forgotten is not None and instant < log.forgotten:
-            problem = f"what held at {minute(instant)} is not known any more: {log.opened.because}"
-            fix = "ask the archive of that time, if `arnold flags compact` was told to keep one"
-            raise InvalidInput(problem, where=store, fix=fix)
-        standing = log.standing(instant)
-        noted = {
-            (event.node, event.source): track_of(log, event.node, event.source, instant).noted
-            for event in log.latest(instant, "event = 'noted' AND until IS NULL")
-        }
-        rules, forgotten = rules_of(log, instant), log.forgotten
-    sources: dict[str, list[str]] = {}
-    for flag in sorted(standing, key=lambda flag: -flag.slowdown):
-        sources.setdefault(flag.node, []).append(flag.source)
-    document = HeldFlagsDocument(
-        store=store,
-        at=instant,
-        flags=tuple(standing),
-        nodes=tuple(MergedFlag(**asdict(flag), sources=tuple(sources[flag.node])) for flag in merge_by_node(standing)),
-        noted=tuple(NotedFinding(*track, len(times), times[-1]) for track, times in noted.items() if times),
-        rules=rules,
-        forgotten=forgotten,
-        torn=0,
-    )
+    document = held_flags_document(store, instant)
     if capacity:
         known = None if cluster is None else ClusterFiles(cluster).read().cluster
         gpus = None if known is None else dict(zip(known.names, known.gpus.tolist(), strict=True))
         document = replace(document, capacity=lost_capacity(document.nodes, instant, gpus))
-    answer(document, print_held_flags, as_json=as_json, file=output)
+    answer(document, print_held_flags, file=output)
 
 
-@click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument")
+@command.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument")
 @click.argument("node")
 @store_option
 @click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: --since to --until]")
 @click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: the beginning]")
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: now]")
-def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
-    """Say why a node was avoided: each of its flags with source, evidence, begin and end.
+def why(*, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
+    """Say why a node was avoided, and when.  Each of its flags has its source, evidence, begin and end.
 
     $ arnold flags why n0123 --store flags.db
     $ arnold flags why n0123 --store flags.db --at 2026-11-17
     $ arnold flags why n0123 --store flags.db --since 2026-11-10 --until 2026-11-17T14:00:00Z --json
     """
-    from arnold.documents.store_answers import WhyFlaggedDocument, print_why_flagged, written
-    from health.flags.history import history
-    from topology.flag_sources import open_log
+    from arnold.documents.store_answers import print_why_flagged, why_flagged_document
 
     if at is not None and (since is not None or until is not None):
         raise InvalidInput("--at is a span of its own", where="--at", fix="leave out --since and --until, or --at")
@@ -337,36 +240,18 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
         if begin is not None and begin > end:
             fix = "--since lies before --until and now"
             raise InvalidInput("the span ends before it begins", where="--since", fix=fix)
-    with open_log(store) as log:
-        if node not in (names := log.nodes()):
-            fix = f"{did_you_mean(node, names)}nodes without an event were never found slow or faulty"
-            raise UnknownName(f"the store has never heard of node {node[:80]!r}", where=store, fix=fix)
-        past, opened = history(log, node, since=begin, until=end), log.opened
-    reaches = opened.forgotten is not None and (begin is None or begin < opened.forgotten)
-    document = WhyFlaggedDocument(
-        store=store,
-        node=node,
-        since=begin,
-        until=end,
-        avoided=bool(past.spells),
-        spells=past.spells,
-        events=written(past.events),
-        forgotten=opened.forgotten,
-        gap=opened.because if reaches else "",
-        torn=0,
-    )
-    answer(document, print_why_flagged, as_json=as_json)
+    answer(why_flagged_document(store, node, since=begin, until=end), print_why_flagged)
 
 
 # Ends of jobs that say something of their nodes, and whether they failed
 LEMON_STATES = {"COMPLETED": False, "FAILED": True, "NODE_FAIL": True, "BOOT_FAIL": True}
 
 
-@click.command("lemons", cls=JsonCommand, document=f"{ANSWERS}:LemonsDocument")
+@command.command("lemons", cls=JsonCommand, document=f"{ANSWERS}:LemonsDocument")
 @click.argument("file", type=FILE)
 @file_option("--output", written=True, help="File to write the flags to, for `arnold flags record`.")
-def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
-    """Find repeat offenders: nodes on which jobs of several programs fail more than such jobs fail elsewhere.
+def find_lemons(*, file: str, output: str | None) -> None:
+    """Find nodes on which jobs fail more than elsewhere.  A repeat offender fails those of several programs.
 
     FILE is some weeks of Slurm's accounting, as `arnold formats jobs` says, with NodeList beside, or GangHistories and
     nodes of Kubernetes, whose incidents count; - is stdin. Jobs that were cancelled or ran out of time say nothing.
@@ -376,7 +261,6 @@ def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
     $ kubectl get ganghistories,nodes -A -o json | arnold flags lemons - --output lemons.json
     """
     from arnold.documents.store_answers import LemonsDocument, print_lemons
-    from ground.files import decode_source, open_stream
     from ground.formats import begins_as_json
     from health.flags.lemons import JobRun, lemons, lemons_of_incidents
     from simulator.traces.cells import TraceRows
@@ -406,12 +290,11 @@ def find_lemons(*, as_json: bool, file: str, output: str | None) -> None:
         lemons=tuple(found),
         flags=tuple(lemon.flag() for lemon in found),
     )
-    answer(document, print_lemons, as_json=as_json, file=output)
+    answer(document, print_lemons, file=output)
 
 
 def _incidents(source: Source) -> tuple[list[JobRun], set[str]]:
     """Return the incidents of GangHistories that name nodes, and the names of all nodes with GPUs."""
-    from extender.kubernetes_names import HISTORY_KIND
     from extender.plans.custom_resource import StoredObject
     from extender.plans.gang_history import decode_history, name_pattern
     from ground.documents import load_document
@@ -445,7 +328,7 @@ SLURM = "slurm"  # What scontrol show nodes prints
 STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or one of an earlier version
 
 
-@click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument")
+@command.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument")
 @click.argument("file", type=FILE)
 @click.option(
     "--from", "by", required=True, type=click.Choice((*MONITORS, SLURM, STORE)), help="Tool that the input is from."
@@ -454,10 +337,8 @@ STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or o
 @file_option("--output", written=True, help="File to write the flags to, for --flags of other commands.")
 @yes_option
 @at_option
-def import_(
-    *, as_json: bool, file: str, by: str, store: str | None, output: str | None, yes: bool, at: str | None
-) -> None:
-    """Take what a monitor of Kubernetes nodes found, or why nodes of Slurm are down or drained.
+def import_(*, file: str, by: str, store: str | None, output: str | None, yes: bool, at: str | None) -> None:
+    """Take findings of monitors, or of another store.  With --from slurm, why its nodes are down or drained.
 
     FILE is what `kubectl get nodes -o json` prints, or better `kubectl get nodes,events -A -o json`; - is stdin. What
     is broken makes a node faulty; a warning is a small price. A node that the monitor finds healthy gets an all-clear.
@@ -473,13 +354,13 @@ def import_(
     $ scontrol show nodes --oneliner | arnold flags import --from slurm - --store flags.db
     $ arnold flags import --from flag-store old.jsonl --store flags.db
     """
-    from arnold.documents.store_answers import ImportDocument, print_imported
+    from arnold.documents.store_answers import ImportDocument, changed, print_imported, taken_over
     from health.flags.imports import cleared_by_slurm, read_reports, read_slurm
     from topology.flag_sources import Breaker
 
     now, source = present(at), read_source(file)
     if by == STORE:
-        document = _of_store(source, store, now)
+        document = taken_over(source, store, now)
     else:
         reports, recorded = read_slurm(source) if by == SLURM else read_reports(source, by=by), None
         # of the nodes that the monitor names its findings take out a share at most
@@ -497,31 +378,14 @@ def import_(
         document = ImportDocument(
             source=by, nodes=reports.nodes, healthy=healthy, flags=reports.flags, recorded=recorded
         )
-    answer(document, print_imported, as_json=as_json, file=output)
+    answer(document, print_imported, file=output)
 
 
-def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocument:
-    """Take over the events of another store."""
-    from arnold.documents.store_answers import ImportDocument
-    from health.flags.imports import read_event_lines
-    from topology.flag_sources import open_log
-
-    if store is None:
-        fix = "name the new store: --store FILE"
-        raise InvalidInput("another flag store is taken over by a new one", where="--store", fix=fix)
-    events, torn = read_event_lines(source)
-    recorded = changed(store, lambda ledger: ledger.take_over(events), now=now, torn=torn)
-    with open_log(store) as log:
-        flags, nodes = log.standing(now), log.nodes()
-    healthy = len(nodes - {flag.node for flag in flags})
-    return ImportDocument(source=STORE, nodes=len(nodes), healthy=healthy, flags=tuple(flags), recorded=recorded)
-
-
-@click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument")
+@command.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument")
 @store_option
 @file_option("--output", written=True, help="File to write to.  [default: standard output]")
-def export(*, as_json: bool, store: str, output: str | None) -> None:
-    """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
+def export(*, store: str, output: str | None) -> None:
+    """Write all events of a flag store as JSON lines.  They are in order; the first line says what the file is.
 
     `arnold flags import --from flag-store` makes the same store of it again.
 
@@ -533,7 +397,7 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     from topology.flag_sources import open_log
 
     with open_log(store) as log:
-        if output is None and not as_json:
+        if output is None and not prints_json():
             for line in log.lines():
                 click.echo(line)
             return
@@ -541,17 +405,17 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     text = "".join(lines)
     if output is not None:
         write_file(output, text)
-    if as_json:
+    if prints_json():
         left = text if output is None else None
         emit_json(ExportDocument(store=store, events=len(lines), output=output, text=left))
 
 
-@click.command("sync", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsSyncedDocument")
+@command.command("sync", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsSyncedDocument")
 @store_option
 @yes_option
 @kubeconfig_options
-def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
-    """Bring the annotations of nodes in line with a flag store, so that gangs heed it.
+def sync(*, store: str, yes: bool, which: WhichCluster) -> None:
+    """Bring the annotations of nodes in line with a flag store.  Gangs heed them.
 
     What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
     where it is worse, or where the store holds nothing. Each annotation carries its end: if it is not renewed, the
@@ -568,14 +432,14 @@ def sync(*, as_json: bool, store: str, yes: bool, which: WhichCluster) -> None:
     with open_log(store) as log:
         held, slowdowns = log.holding(now), log.slowdowns()
     changes, strangers = on_cluster(which, lambda flags: flags.sync(held, known=slowdowns, now=now), yes=yes)
-    answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), print_changed, as_json=as_json)
+    answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), print_changed)
 
 
-@click.command("apply", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
+@command.command("apply", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
 @click.argument("file", type=FILE)
 @yes_option
 @kubeconfig_options
-def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
+def apply(*, file: str, yes: bool, which: WhichCluster) -> None:
     """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
     (then `arnold flags sync` also takes off what has ended); - is stdin.
 
@@ -589,7 +453,6 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     from arnold.documents.kubernetes_answers import FlagsChangedDocument, print_changed
     from extender.node_flags import on_cluster
     from topology.flag_sources import read_flags
-    from topology.flags import merge_by_node
 
     now = datetime.now(UTC)
     flags = read_flags(file, now=now)
@@ -597,12 +460,12 @@ def apply(*, as_json: bool, file: str, yes: bool, which: WhichCluster) -> None:
     changes = on_cluster(which, lambda flags: flags.apply(active), yes=yes)
     expired = sum(not flag.active(now) for flag in flags)
     document = FlagsChangedDocument(tuple(changes), expired=expired)
-    answer(document, print_changed, as_json=as_json)
+    answer(document, print_changed)
 
 
-@click.command("list", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsDocument")
+@command.command("list", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsDocument")
 @kubeconfig_options
-def list_(*, as_json: bool, which: WhichCluster) -> None:
+def list_(*, which: WhichCluster) -> None:
     """Show the nodes that are flagged.
 
     $ arnold flags list
@@ -612,15 +475,15 @@ def list_(*, as_json: bool, which: WhichCluster) -> None:
     from extender.node_flags import NodeFlags, on_cluster
 
     document = flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC))
-    answer(document, print_flags, as_json=as_json)
+    answer(document, print_flags)
 
 
-@click.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
+@command.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Clear the flags of all nodes.")
 @kubeconfig_options
-def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
-    """Take the flags off nodes: names or Slurm hostlists.
+def clear(*, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
+    """Take the flags off nodes.  NODE is a name or a Slurm hostlist.
 
     $ arnold flags clear n0017
     $ arnold flags clear 'n[0017-0020],n0042'
@@ -635,4 +498,4 @@ def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: Whi
         raise InvalidInput(problem, where="arnold flags clear", fix="name nodes, or say --all")
     names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
     changes = on_cluster(which, lambda flags: flags.clear(names))
-    answer(FlagsChangedDocument(tuple(changes), expired=0), print_changed, as_json=as_json)
+    answer(FlagsChangedDocument(tuple(changes), expired=0), print_changed)

@@ -70,7 +70,7 @@ def formats_of(kinds: Iterable[str]) -> FormatsDocument:
 
 @click.command("formats", cls=JsonCommand, document="arnold.commands.formats:FormatsDocument")
 @click.argument("kind", type=click.Choice(tuple(KINDS)), required=False)
-def command(kind: str | None, *, as_json: bool) -> None:
+def command(kind: str | None) -> None:
     """List the formats of files that are read, and how to get such files.
 
     With a KIND its formats are listed with what is read of each, and what is left out.
@@ -78,7 +78,7 @@ def command(kind: str | None, *, as_json: bool) -> None:
     $ arnold formats
     $ arnold formats jobs
     """
-    answer(formats_of((kind,) if kind else KINDS), show_all if kind is None else show_each, as_json=as_json)
+    answer(formats_of((kind,) if kind else KINDS), show_all if kind is None else show_each)
 
 
 def show_all(out: Console, document: FormatsDocument) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option, options_of, takes
+from arnold.options.field_options import FILE, file_option, options_of
 from arnold.options.shared_options import flags_out_option, html_option, lenient_option, yes_option
 from ground.files import read_source
 from health.collectives.trigger_settings import TriggerSettings
@@ -29,7 +31,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @flags_out_option
 @yes_option
 @lenient_option
-@options_of(TriggerSettings, only=("window", "period"))
+@options_of(TriggerSettings, to="settings", only=("window", "period"))
 @click.option(
     "--converter",
     is_flag=True,
@@ -39,11 +41,8 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
     help="Print the script that turns pickles into JSON where they were written.",
 )
 @html_option
-@takes(settings=TriggerSettings)
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     files: tuple[str, ...],
     format: str | None,
     node_map: str | None,
@@ -64,8 +63,6 @@ def command(
     $ ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json; arnold health collectives 1.json 2.json
     $ arnold health collectives --converter > flight_recorder_to_json.py
     """
-    from datetime import UTC, datetime
-
     from arnold.documents.collectives_answer import collectives_document, print_collectives
     from health.collectives.flagging import flags_of, nodes_of
     from health.collectives.reading import diagnose_files, read_trace
@@ -80,4 +77,4 @@ def command(
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
     document = collectives_document(diagnosis, format=recognised, node_of=node_of, flags=flags)
     save_flags(document.flags, flags_out, of=None if yes else len({*node_of.values()}))
-    answer(document, print_collectives, as_json=as_json, html=html)
+    answer(document, print_collectives)

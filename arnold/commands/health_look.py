@@ -1,15 +1,18 @@
-"""``arnold health look``: whom the files of a dead or slow job suspect."""
+"""``arnold health look`` and ``pairs``: what files of a dead job, and bandwidths of pairs, hold against nodes."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import click
 
 from arnold.console.output import answer, progress, save_flags
-from arnold.options.cluster_options import ClusterFiles
-from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option
+from arnold.options.cluster_options import ClusterFiles, cluster_options
+from arnold.options.command import Group, JsonCommand
+from arnold.options.field_options import FILE, file_option
 from arnold.options.shared_options import CLUSTER_HELP, PLACEMENT_HELP, flags_out_option, html_option, yes_option
-from ground.files import read_source
+from ground.errors import InvalidInput
+from ground.files import read_source, write_file
 
 
 @click.command("look", cls=JsonCommand, document="arnold.documents.look_answers:LookDocument")
@@ -23,10 +26,8 @@ from ground.files import read_source
 @flags_out_option
 @yes_option
 @html_option
-def command(
+def look(
     *,
-    as_json: bool,
-    html: str | None,
     flags_out: str | None,
     yes: bool,
     folder: str,
@@ -45,8 +46,6 @@ def command(
     $ arnold health look crash/ --json | jq '.suspects[0]'
     $ arnold health look crash/ --cluster cluster.csv --placement placement.json
     """
-    from datetime import UTC, datetime
-
     from arnold.documents.look_answers import look_document, print_look
     from health.look.folder import look_at_folder
     from health.look.in_hand import DEGREES, NODE_MAP, PLACEMENT
@@ -55,8 +54,84 @@ def command(
     named = {PLACEMENT: placement, NODE_MAP: node_map, DEGREES: meta}
     given = {kind: read_source(file) for kind, file in named.items() if file is not None}
     with progress("Reading", total=None):
-        look = look_at_folder(folder, given=given, cluster=known)
-    document = look_document(look, folder, now=datetime.now(UTC))
-    save_flags(document.flags, flags_out, of=None if yes else look.nodes, cluster=known)
-    answer(document, print_look, as_json=as_json, html=html)
+        seen = look_at_folder(folder, given=given, cluster=known)
+    document = look_document(seen, folder, now=datetime.now(UTC))
+    save_flags(document.flags, flags_out, of=None if yes else seen.nodes, cluster=known)
+    answer(document, print_look)
+    return 1 if document.suspects else 0
+
+
+@click.group("pairs", cls=Group)
+def pairs() -> None:
+    """Search for a slow node or link by bandwidth tests of pairs of nodes, few rounds, all pairs of a round at once."""
+
+
+@pairs.command("plan", cls=JsonCommand, document="arnold.documents.look_answers:PairsPlanDocument")
+@cluster_options
+@click.option("--suspects", metavar="NODE,..", help="Nodes to test, names or Slurm hostlists.  [default: all]")
+@file_option("--results", help="What was measured so far, a CSV of node_a,node_b,busbw_gbs: the next round is planned.")
+@file_option(
+    "--output", written=True, help="Write what runs the rounds: a batch script of Slurm, or, with .yaml, Jobs."
+)
+def plan(*, suspects: str | None, results: str | None, output: str | None, files: ClusterFiles) -> None:
+    """Say which pairs of nodes to test, round by round.  Pairs of a round run at once, each node in one at most.
+
+    Three rounds tell a slow node from a slow uplink or switch by the topology. With what was measured (--results) the
+    next round tests what is in doubt first; where no other would say more, there is none. Nodes in use are left out.
+
+    $ arnold health pairs plan --cluster cluster.csv --output pairs.slurm
+    $ sbatch pairs.slurm
+    $ arnold health pairs plan --cluster nodes.json --output pairs.yaml
+    $ arnold health pairs read pairs.csv --cluster cluster.csv
+    $ arnold health pairs plan --cluster cluster.csv --results pairs.csv
+    $ arnold health pairs plan --cluster cluster.csv --suspects n0017,n0018
+    """
+    import numpy as np
+
+    from arnold.documents.look_answers import plan_document, print_plan
+    from health.pairs.kubernetes_jobs import pair_jobs
+    from health.pairs.measured import batch_script, read_pairs
+    from health.pairs.rounds import next_round, plan_rounds
+    from topology.node_names import NodeNames, expand_hostlist
+
+    loaded = files.read_aloud()
+    cluster = loaded.cluster
+    spelled = NodeNames(cluster.index_of)
+    named = dict.fromkeys(map(spelled.any, expand_hostlist(suspects, where="--suspects"))) if suspects else ()
+    wanted = [cluster.index(name) for name in named]
+    free = cluster.free_gpus == cluster.gpus
+    free[wanted] = True
+    nodes = np.flatnonzero(free).tolist()
+    if len(nodes) < 2:
+        raise InvalidInput("fewer than two nodes are free to be tested", where=files.cluster, fix="wait for free nodes")
+    measured = [] if results is None else read_pairs(read_source(results, may_be_empty=True), cluster)
+    rounds = next_round(cluster, nodes, measured, wanted) if measured else plan_rounds(cluster, nodes, wanted)
+    document = plan_document(rounds, cluster, nodes=len(nodes), measured=len(measured), notes=loaded.notes)
+    if output is not None:
+        script = pair_jobs if output.endswith((".yaml", ".yml")) else batch_script
+        write_file(output, script(rounds, cluster.node_size))
+    answer(document, print_plan)
+
+
+@pairs.command("read", cls=JsonCommand, document="arnold.documents.look_answers:PairsDocument")
+@click.argument("measured", type=FILE, metavar="RESULTS")
+@cluster_options
+@html_option
+def read(*, measured: str, files: ClusterFiles) -> int:
+    """Name the slow node or link by what was measured.  Or the part of the network; by group testing with noise.
+
+    RESULTS is a CSV with the columns node_a, node_b and busbw_gbs, the bus bandwidth that all_reduce_perf prints for
+    the pair, 0 where it failed. Exits 1 where somebody is suspected, 0 where nobody is.
+
+    $ arnold health pairs read pairs.csv --cluster cluster.csv
+    $ arnold health pairs read pairs.csv --cluster cluster.csv --json
+    """
+    from arnold.documents.look_answers import pairs_document, print_pairs
+    from health.pairs.group_testing import findings_of
+    from health.pairs.measured import read_pairs
+
+    cluster = files.read_aloud().cluster
+    tested = read_pairs(read_source(measured), cluster)
+    document = pairs_document(findings_of(tested, cluster), tested)
+    answer(document, print_pairs)
     return 1 if document.suspects else 0

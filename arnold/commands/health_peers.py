@@ -8,49 +8,45 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import answer, as_written, print_rows, progress, save_flags
+from arnold.console.output import answer, as_written, print_rows, prints_json, progress, save_flags
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option, options_of, takes
+from arnold.options.field_options import FILE, file_option, options_of
 from arnold.options.peers_options import DetectorOptions, asks_prometheus, positive_option
 from arnold.options.shared_options import STORE_HELP, flags_out_option, html_option, lenient_option, yes_option
 from ground.errors import InvalidInput
+from ground.records import json_data
 from health.peers.sample_sources import SampleColumns, WatchPlan
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rich.console import Console
 
     from arnold.documents.kubernetes_answers import GangsWatchedDocument
-    from arnold.documents.store_answers import RecordDocument, WatchDocument
+    from arnold.documents.store_answers import WatchDocument
     from arnold.pages.charts import ChartCard
     from health.peers.comparison import ComparisonSettings
     from health.peers.verdict import PeersVerdict
     from health.peers.watch import Endpoint, WatchRound
-    from topology.flags import NodeFlag
 
 
 @click.command("peers", cls=JsonCommand, document="health.peers.verdict:PeersVerdict")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
-@options_of(DetectorOptions)
+@options_of(DetectorOptions, to="detector")
 @flags_out_option
 @yes_option
 @positive_option("--sample-interval", "Seconds between samples.  [default: as sampled]", metavar="SECONDS")
 @lenient_option
-@options_of(SampleColumns)
+@options_of(SampleColumns, to="columns")
 @html_option
-@takes(columns=SampleColumns, detector=DetectorOptions)
 def peers(
     *,
-    as_json: bool,
-    html: str | None,
     files: tuple[str, ...],
     format: str | None,
     flags_out: str | None,
@@ -93,7 +89,7 @@ def peers(
 
         return convicting_curves(found, recording)
 
-    answer(verdict, partial(print_verdict, window=settings.window), as_json=as_json, html=html, charts=curves)
+    answer(verdict, partial(print_verdict, window=settings.window), charts=curves)
 
 
 def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
@@ -133,7 +129,6 @@ def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
 @yes_option
 def watch(
     *,
-    as_json: bool,
     endpoint: Endpoint,
     plan: WatchPlan,
     settings: ComparisonSettings,
@@ -154,9 +149,7 @@ def watch(
     $ arnold health watch --prometheus $URL --only 'n[0001-0128]' --store flags.db
     $ arnold health watch --prometheus $URL --once --json
     """
-    from datetime import UTC, datetime
-
-    from arnold.documents.store_answers import watch_document
+    from arnold.documents.store_answers import record_findings, watch_document
     from health.peers.watch import watch as rounds
 
     if store is not None:
@@ -173,7 +166,7 @@ def watch(
             document = watch_document(made, recorded)
             if made.verdict is not None:
                 save_flags(document.flags, flags_out)
-            tell_round(document, as_json=as_json)
+            tell_round(document)
             if once:
                 return
 
@@ -189,11 +182,9 @@ def stopped_by_sigterm() -> Iterator[Event]:
         signal.signal(signal.SIGTERM, before)
 
 
-def tell_round(document: WatchDocument | GangsWatchedDocument, *, as_json: bool) -> None:
+def tell_round(document: WatchDocument | GangsWatchedDocument) -> None:
     """Print a round on one line, as JSON or for a person."""
-    from ground.records import json_data
-
-    data = as_written(json_data(type(document), document)) if as_json else None
+    data = as_written(json_data(type(document), document)) if prints_json() else None
     click.echo(document.line if data is None else json.dumps(data, allow_nan=False))
     sys.stdout.flush()
 
@@ -209,15 +200,3 @@ def within_share(made: WatchRound) -> WatchRound:
     except InvalidInput as error:
         return replace(made, verdict=None, error=error, flags=())
     return made
-
-
-def record_findings(store: str, flags: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:
-    """Return what a round found, as findings of a flag store.
-
-    The rules of the store say how long they hold, also where the episode is over: it is evidence about the node. A
-    machine that does not stand out gets no all-clear: a node that is avoided shows no symptoms.
-    """
-    from arnold.commands.flags import changed
-
-    findings = [replace(flag, until=None) for flag in flags]
-    return changed(store, lambda ledger: ledger.record(findings, now=now), now=now)

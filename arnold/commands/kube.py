@@ -15,9 +15,8 @@ from arnold.commands import explain, place, score
 from arnold.console.output import answer
 from arnold.options.cluster_options import KUBERNETES, ClusterFiles, open_kubernetes
 from arnold.options.command import Command, Group, JsonCommand
-from arnold.options.field_options import options_of, takes
-from arnold.options.page_options import page_options, show_live
-from arnold.options.shared_options import kubeconfig_options
+from arnold.options.field_options import options_of
+from arnold.options.shared_options import kubeconfig_options, page_options, show_live
 from ground.errors import ArnoldError, InvalidInput
 
 if TYPE_CHECKING:
@@ -48,8 +47,9 @@ Examples:
 """
 
 _namespace = click.option("--namespace", "-n", metavar="NAME", help="Namespace to look at.  [default: all]")
-_labels = options_of(ClusterFiles, only=("levels", "domains"))
-NODE_LABELS = partial(ClusterFiles, cluster="")  # Of a cluster that is listed already
+_labels = options_of(
+    partial(ClusterFiles, cluster=""), to="labels", only=("levels", "domains")
+)  # Of a cluster that is listed already
 
 
 @click.group("kube", cls=Group)
@@ -63,7 +63,7 @@ def command() -> None:
 @command.command("gangs", cls=JsonCommand, document=f"{ANSWERS}:GangsDocument")
 @_namespace
 @kubeconfig_options
-def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
+def gangs(*, namespace: str | None, which: WhichCluster) -> None:
     """List gangs, their plans and spreads.
 
     The gap says how far from the best the objective may be; 0 is proved, and the column beside it says down to where.
@@ -76,7 +76,7 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
     from extender.live_cluster import list_plans
 
     plans = [plan for plan in list_plans(which) if namespace in (None, plan.key.namespace)]
-    answer(GangsDocument(tuple(map(gang_summary, plans))), print_gangs, as_json=as_json)
+    answer(GangsDocument(tuple(map(gang_summary, plans))), print_gangs)
 
 
 @command.command("describe", cls=JsonCommand, document=f"{ANSWERS}:GangDocument")
@@ -84,8 +84,7 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
 @_namespace
 @_labels
 @kubeconfig_options
-@takes(labels=NODE_LABELS)
-def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichCluster, labels: ClusterFiles) -> None:
+def describe(*, gang: str, namespace: str | None, which: WhichCluster, labels: ClusterFiles) -> None:
     """Show a gang: its plan, spread, ranks.
 
     GANG is its name, or NAMESPACE/NAME. The answer has what it asks, its plan, its largest spread at every level as
@@ -120,7 +119,7 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
         history = ask_cluster(which, lambda api: history_of(api, plan.key.namespace))
     except (Refused, InvalidInput) as error:
         notes.append(f"whether it stood still is not known: {error.message}")
-    answer(gang_document(plan, cluster, history, tuple(notes)), print_gang, as_json=as_json)
+    answer(gang_document(plan, cluster, history, tuple(notes)), print_gang)
 
 
 def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> LoadedTopology:
@@ -141,8 +140,7 @@ def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> Loa
 @command.command("nodes", cls=JsonCommand, document=f"{ANSWERS}:KubernetesNodesDocument")
 @_labels
 @kubeconfig_options
-@takes(labels=NODE_LABELS)
-def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
+def nodes(*, which: WhichCluster, labels: ClusterFiles) -> None:
     """List nodes: place, use, flags, gang.
 
     Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
@@ -155,14 +153,13 @@ def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
 
     listed = list_cluster(which)
     loaded = labels.over(open_kubernetes(listed))
-    answer(nodes_document(loaded, listed.promised), print_nodes, as_json=as_json)
+    answer(nodes_document(loaded, listed.promised), print_nodes)
 
 
 @command.command("top", cls=JsonCommand, document=f"{ANSWERS}:TopDocument")
 @_labels
 @kubeconfig_options
-@takes(labels=NODE_LABELS)
-def top(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
+def top(*, which: WhichCluster, labels: ClusterFiles) -> None:
     """List domains: free, promised, in use, gangs.
 
     Of each domain of each level: its GPUs that are free, those on nodes that are promised to a gang whose pods are yet
@@ -177,14 +174,13 @@ def top(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
 
     listed = list_cluster(which)
     without_plans = labels.over(replace(open_kubernetes(listed), in_use=()))
-    answer(top_document(without_plans, listed.promised), print_top, as_json=as_json)
+    answer(top_document(without_plans, listed.promised), print_top)
 
 
 @command.command("page", cls=Command)
 @_labels
 @page_options
 @kubeconfig_options
-@takes(labels=NODE_LABELS)
 def page(*, bind: str, host_name: tuple[str, ...], which: WhichCluster, labels: ClusterFiles) -> None:
     """Show the cluster in a browser as it is now, until SIGTERM or Ctrl-C.
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, exit_code, log_outcome, progress, to_json
+from arnold.console.output import answer, exit_code, log_outcome, searching, to_json
 from arnold.options.cluster_options import KUBERNETES
 from arnold.options.command import JsonCommand, said_again
-from arnold.options.field_options import options_of, refuse_clashes, takes
+from arnold.options.field_options import options_of, refuse_clashes
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
 from arnold.options.placement_outputs import PlaceOptions
 from arnold.options.shared_options import complete_algorithm
 from ground.errors import InvalidInput
 from ground.files import write_files
-
-if TYPE_CHECKING:
-    from scheduler.placement.types import Limits, Status
+from scheduler.placement.types import ALGORITHMS, Limits, Status
 
 SECONDS_A_CHANGE = 2.0  # Time for each changed instance that is solved to answer "would it fit if ...?"
 JOB = "{job}"  # What stands for the name of the job in the name of a file, where there are several
@@ -28,9 +24,8 @@ JOB = "{job}"  # What stands for the name of the job in the name of a file, wher
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument")
 @joint_inputs
-@options_of(PlaceOptions, completions={"algorithm": complete_algorithm})
-@takes(options=PlaceOptions)
-def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions, as_json: bool) -> int:
+@options_of(PlaceOptions, to="options", completions={"algorithm": complete_algorithm})
+def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (`--job a --job b`) all at once.
 
     With --running, of equally good placements the job gets the one nearest to running jobs that read its data sets.
@@ -52,15 +47,14 @@ def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions, as_
     """
     options.formats()
     if isinstance(inputs, JointInputs):
-        return place_jobs(inputs, options, as_json=as_json)
-    return place_job(inputs, options, as_json=as_json)
+        return place_jobs(inputs, options)
+    return place_job(inputs, options)
 
 
-def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) -> int:
+def place_job(inputs: PlacementInputs, options: PlaceOptions) -> int:
     """Place one job, write its files and print the answer."""
     from arnold.documents.place_answer import place_document, print_placement
     from scheduler.algorithm_run import fits, run
-    from scheduler.placement.types import ALGORITHMS
 
     if inputs.running and options.certificate is not None:
         fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
@@ -80,8 +74,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
         solver = InNameOrder(solver)
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
-    with progress(f"Placing {job.name}") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Placing {job.name}", inputs.limits) as limits:
         outcome = run(solver, cluster, job, limits, costs=instance.costs)
         log_outcome(outcome)
         would_fit = None
@@ -104,7 +97,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) 
             texts[options.html] = placement_page(cluster, instance.job, [outcome])
     write_files(texts)
     then = next_step(options, outcome.status, inputs.files.cluster)
-    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown, then=then))
     return exit_code(outcome.status)
 
 
@@ -133,10 +126,9 @@ def of_a_change(limits: Limits) -> Limits:
     return replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
 
 
-def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> int:
+def place_jobs(inputs: JointInputs, options: PlaceOptions) -> int:
     """Place several jobs at once, write their files and print the answer."""
     from arnold.documents.joint_answer import joint_cards, joint_document, print_joint_placement
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
 
     for of_one_job, option, why in (
@@ -159,8 +151,7 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
     }
     written = [file for own in options_for.values() for file in (*own.output, own.html) if file is not None]
     refuse_clashes(written, click.get_current_context())
-    with progress(f"Placing {len(jobs)} jobs") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Placing {len(jobs)} jobs", inputs.limits) as limits:
         solver = ALGORITHMS.load(options.algorithm)
         joint = place_together(instances[0].cluster, jobs, weights, solver=solver, limits=limits)
     # without a placement no job has nodes of one size
@@ -178,7 +169,7 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> 
             texts[page] = placement_page(instances[0].cluster, job, [outcome], more=joint_cards(document))
     write_files(texts)
     then = next_step(options, joint.status, inputs.files.cluster, JOB)
-    answer(document, lambda out, shown: print_joint_placement(out, instances, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_joint_placement(out, instances, shown, then=then))
     return exit_code(joint.status)
 
 

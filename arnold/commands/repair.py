@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, progress
+from arnold.console.output import answer, searching
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand, said_again
-from arnold.options.field_options import EARLIER, check_stdin, options_of, takes
+from arnold.options.field_options import EARLIER, check_stdin, options_of
 from arnold.options.placement_outputs import PlacementOutputs
-from arnold.options.shared_options import PLACEMENT_HELP, html_option
+from arnold.options.shared_options import PLACEMENT_HELP, own_page_option
 from ground.errors import UnknownName, did_you_mean
 from ground.files import read_source, write_files
 from ground.quantities import plural
-from scheduler.placement.types import Limits, Proposal
+from scheduler.job import Job
+from scheduler.placement.types import Limits, Prefer, Proposal
+from topology.flags import FAULTY, NodeFlag
 
 if TYPE_CHECKING:
     from arnold.documents.repair_answer import RepairDocument
-    from scheduler.job import Job
-    from scheduler.placement.types import Prefer
     from scheduler.repair import Repair
     from topology.cluster import Cluster
 
@@ -46,13 +44,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="What comes first: the fewest moved cells, or the best objective.",
 )
-@options_of(Limits)
-@options_of(PlacementOutputs)
-@html_option
-@takes(files=ClusterFiles, limits=Limits, outputs=PlacementOutputs)
+@options_of(Limits, to="limits")
+@options_of(PlacementOutputs, to="outputs")
+@own_page_option
 def command(
     *,
-    as_json: bool,
     html: str | None,
     placement: str,
     lost: tuple[str, ...],
@@ -83,9 +79,8 @@ def command(
     cluster = loaded.cluster
     saved = load_placement(read_source(placement), cluster)
     gone = _lost_nodes(lost, cluster)
-    with progress(f"Repairing {saved.job.name}") as say, ending_the_search():
-        limits = replace(limits, progress=say)
-        repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
+    with searching(f"Repairing {saved.job.name}", limits) as within:
+        repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=within)
     document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)
     texts = outputs.texts(document, saved.job, asked=files.sbatch_options(cluster))
     if html is not None:
@@ -96,14 +91,13 @@ def command(
     slurm = next((file for file, kind in kinds.items() if kind == "slurm"), None)
     then = "" if kinds else said_again("repair", "--output", "new.json", "--output", "new.slurm")
     then = f"sbatch {shlex.quote(slurm)} COMMAND" if slurm is not None else then
-    answer(document, lambda out, shown: print_repair(out, shown, then=then), as_json=as_json)
+    answer(document, lambda out, shown: print_repair(out, shown, then=then))
 
 
 def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument) -> str:
     """Return the page of the placement now, with the lost nodes as faulty ones and the moves."""
     from arnold.pages.placement_page import placement_page
     from scheduler.algorithm_run import judge
-    from topology.flags import FAULTY, NodeFlag
 
     # the job's own nodes may be in use by itself
     free = cluster.free_gpus.copy()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import click
 
-from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, progress
+from arnold.console.output import answer, searching
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, takes
+from arnold.options.field_options import file_option, options_of
 from arnold.options.shared_options import GRIDS_HELP, html_option, parse_time, policy_option
 from ground.errors import InvalidInput
 from ground.files import read_source
-from scheduler.job import Overrides
+from scheduler.job import Job, Overrides
 from scheduler.job_files.own_records import OwnRecords
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 
 WEEK = timedelta(days=7)
 
@@ -44,15 +42,12 @@ WEEK = timedelta(days=7)
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: the time of the last snapshot]")
 @file_option("--grids", help=GRIDS_HELP)
 @policy_option()
-@options_of(OwnRecords)
-@options_of(Overrides)
-@options_of(Limits)
+@options_of(OwnRecords, to="own")
+@options_of(Overrides, to="overrides")
+@options_of(Limits, to="limits")
 @html_option
-@takes(own=OwnRecords, overrides=Overrides, limits=Limits)
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     clusters: tuple[str, ...],
     trace: str | None,
     since: str | None,
@@ -75,10 +70,8 @@ def command(
     """
     from arnold.documents.report_answer import Became, print_report, report_charts, report_document
     from scheduler.algorithm_run import run
-    from scheduler.job import Job
     from scheduler.job_files.grids_file import Grids, running_grid
     from scheduler.job_files.job_file import JobFile
-    from scheduler.placement.types import ALGORITHMS
     from simulator.period_replay import PeriodReplay, replayed
     from simulator.usage_report import SpreadModel, Unknown, Usage, check_clocks, read_runs, seen_runs, usage
     from topology.running_jobs import LiveJob
@@ -110,11 +103,11 @@ def command(
     def grid(live: LiveJob) -> JobFile:
         return running_grid(live, first.cluster, by_pattern, overrides=overrides, records=own.measured)
 
-    with progress("Weighing runs") as say, ending_the_search():
+    with searching("Weighing runs", limits) as within:
 
         def best_of(job: Job) -> float | None:
             if job not in best:
-                best[job] = run(solver, empty, job, replace(limits, progress=say)).objective
+                best[job] = run(solver, empty, job, within).objective
             return best[job]
 
         spread, (start, stop) = SpreadModel(grid, best_of), (begin.timestamp(), end.timestamp())
@@ -123,7 +116,7 @@ def command(
         if policy != "none":
             again = replayed(
                 snapshots, runs, since=start, until=stop, policy=policy, solver=solver,
-                limits=replace(limits, progress=say), grids=spread,
+                limits=within, grids=spread,
             )  # fmt: skip
             replay = (
                 (again, usage(snapshots, again.runs, since=start, until=stop, spread=spread))
@@ -131,4 +124,4 @@ def command(
                 else again
             )
     document = report_document(snapshots, Became(runs, became), replay, policy=policy, notes=notes)
-    answer(document, print_report, as_json=as_json, html=html, charts=report_charts)
+    answer(document, print_report, charts=report_charts)

@@ -12,6 +12,7 @@ from arnold.commands.command_table import arnold, offers
 from arnold.options.command import Command, JsonCommand
 from ground.errors import UnknownName, did_you_mean
 from ground.plugins import object_at
+from ground.records import json_schema
 
 OTHERS: Mapping[str, str] = {
     "error": "arnold.console.output:ErrorDocument",
@@ -64,8 +65,6 @@ def schema_of(name: str) -> dict[str, Any]:
 
     :raises UnknownName: nothing of this name has one.
     """
-    from ground.records import json_schema
-
     others = _others()
     member: click.Command | None = arnold
     for word in name.split():

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.console.interrupts import ending_the_search
-from arnold.console.output import answer, progress
+from arnold.console.output import answer, progress, searching
 from arnold.options.command import JsonCommand, said_again
 from arnold.options.field_options import file_option
 from arnold.options.job_options import PlacementInputs, placement_inputs, read_job_file
 from arnold.options.shared_options import GRIDS_HELP, RUNNING_JOBS_HELP, html_option
 from ground.errors import ArnoldError, InvalidInput, InvalidPlacement
 from ground.files import STDIN, read_source
+from scheduler.job import Job
+from scheduler.placement.types import ALGORITHMS
 
 if TYPE_CHECKING:
     from arnold.documents.score_answer import ScoredJob
-    from scheduler.job import Job
     from scheduler.job_files.grids_file import Grids
     from scheduler.job_files.job_file import JobFile
     from scheduler.outcome import Outcome
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 @html_option
 def command(
     *,
-    as_json: bool,
-    html: str | None,
     inputs: PlacementInputs,
     nodes: str | None,
     everyone: bool,
@@ -68,7 +67,6 @@ def command(
     from scheduler.job_files.grids_file import Grids, named_job, running_nodes
     from scheduler.job_files.job_file import load_job
     from scheduler.job_files.placement_file import load_order
-    from scheduler.placement.types import ALGORITHMS
 
     if everyone == (nodes is not None):
         fix = "give the nodes of a job (--nodes FILE), a running job (--nodes JOB), or all of them (--all)"
@@ -80,7 +78,7 @@ def command(
         loaded = inputs.read_cluster(running)
         scored, left_out = _score_all(inputs, loaded, by_pattern)
         together = scores_document(loaded, scored, left_out)
-        answer(together, print_scores, as_json=as_json, html=html)
+        answer(together, print_scores)
         return
     assert nodes is not None
     of_file = nodes == STDIN or Path(nodes).exists()
@@ -107,13 +105,12 @@ def command(
         placed = running_nodes(live, instance.job, instance.cluster)
         notes = () if live.ranked else (UNRANKED,)
         instance = replace(instance, job=instance.job.replace(name=live.name), notes=(*instance.notes, *notes))
-    with progress(f"Weighing {instance.job.name}") as say, ending_the_search():
-        limits = replace(inputs.limits, progress=say)
+    with searching(f"Weighing {instance.job.name}", inputs.limits) as limits:
         result = audit(instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=limits)
     document = score_document(instance, placed, result, records=inputs.own.measured)
     then = said_again("place", without=("--nodes", "--html")) if inputs.job.job else ""
     show = partial(print_score, instance=instance, then=then)
-    answer(document, lambda out, shown: show(out, document=shown), as_json=as_json, html=html)
+    answer(document, lambda out, shown: show(out, document=shown))
 
 
 UNRANKED = (
@@ -135,7 +132,6 @@ def _score_all(
     from arnold.documents.score_answer import scored_job
     from scheduler.audit import audit
     from scheduler.job_files.grids_file import running_nodes
-    from scheduler.placement.types import ALGORITHMS
 
     if loaded.jobs is None:
         fix = "give --running, a snapshot, slurm: or kube:"

@@ -16,7 +16,8 @@ import click
 from annotated_types import Ge, Gt, Interval
 from click.core import ParameterSource
 
-from arnold.console.output import console, emit_json, note, plain, print_rows, progress
+from arnold.console.interrupts import asked_to_stop
+from arnold.console.output import Console, answer, note, plain, print_rows, prints_json, progress
 from arnold.options.cluster_options import ClusterFiles, overlay_options
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, option_names, options_of, takes
@@ -32,16 +33,17 @@ from arnold.options.simulate_options import (
     write_replay,
 )
 from ground.errors import InvalidInput, InvalidTopology
+from ground.files import write_file
 from ground.quantities import HOUR, duration, label_of, percent, plural
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
+from simulator.sheet import TextTable
 
 if TYPE_CHECKING:
     from arnold.documents.simulate_answer import SimulateDocument
     from scheduler.study.executors import Executor
     from simulator.engine import Engine
     from simulator.replay import Replay
-    from simulator.sheet import TextTable
     from simulator.study import Comparison, Inputs, StudyGrid
 
 
@@ -97,7 +99,6 @@ class RunOptions:
 )
 def command(
     *,
-    as_json: bool,
     clusters: tuple[str, ...],
     jobs: int,
     replay: ReplayOptions,
@@ -153,9 +154,9 @@ def command(
         if several:
             note(*notes)
             inputs = replace(inputs, resample=None if study.resample is None else study.resample * HOUR)
-            _compare(inputs, grid, executor, as_json=as_json, out=study.runs_out, html=outputs.html)
+            _compare(inputs, grid, executor, out=study.runs_out, html=outputs.html)
         else:
-            _run(inputs, grid, outputs, keeping, notes, as_json=as_json)
+            _run(inputs, grid, outputs, keeping, notes)
     except InvalidTopology as error:
         raise InvalidTopology(error.message, where=error.where or ", ".join(clusters), fix=error.fix) from error
 
@@ -197,11 +198,8 @@ def _grid(replay: ReplayOptions, clusters: Sequence[str], seeds: int | None) -> 
     )
 
 
-def _run(
-    inputs: Inputs, grid: StudyGrid, outputs: ReplayFiles, keeping: RunOptions, notes: Sequence[str], *, as_json: bool
-) -> None:
+def _run(inputs: Inputs, grid: StudyGrid, outputs: ReplayFiles, keeping: RunOptions, notes: Sequence[str]) -> None:
     """Make one run, write its files, and show it."""
-    from arnold.console.interrupts import asked_to_stop
     from arnold.documents.simulate_answer import replay_tables, simulate_document
     from scheduler.queue.policy import POLICIES
     from simulator.checkpoints import kept_in
@@ -242,16 +240,12 @@ def _run(
         document = simulate_document(summary, replay, past, wall_seconds=seconds)
         tables = [*replay_tables(document)]
         remarks = [*notes, *write_replay(outputs, replay, past, summary, tables=tables, series=series)]
-        if not as_json:
-            _show_run(document, replay, tables)
-        else:
-            emit_json(document)
-        note(*(replay.trace.notes if as_json else ()), *remarks)
+        answer(document, partial(print_run, replay=replay, tables=tables))
+        note(*(replay.trace.notes if prints_json() else ()), *remarks)
 
 
-def _show_run(document: SimulateDocument, replay: Replay, tables: Sequence[TextTable]) -> None:
+def print_run(out: Console, document: SimulateDocument, *, replay: Replay, tables: Sequence[TextTable]) -> None:
     """Print a run for a person to read."""
-    out = console()
     span = "nothing ended" if document.makespan_seconds is None else duration(document.makespan_seconds)
     jobs, nodes = f"{document.completed:,} of {plural(document.jobs, 'job')}", plural(len(replay.cluster), "node")
     out.print(f"{jobs} ended under {document.policy} on {nodes} in {span} of simulated time.")
@@ -287,9 +281,7 @@ def _show_run(document: SimulateDocument, replay: Replay, tables: Sequence[TextT
         out.print(plain(sentence))
 
 
-def _compare(
-    inputs: Inputs, grid: StudyGrid, executor: Executor, *, as_json: bool, out: str | None, html: str | None
-) -> None:
+def _compare(inputs: Inputs, grid: StudyGrid, executor: Executor, *, out: str | None, html: str | None) -> None:
     """Make all runs of a grid, and print and save how they compare.
 
     :param out: Parquet file of rows, from which a broken study goes on.
@@ -309,7 +301,6 @@ def _compare(
     compared = compare(swept.rows, title=title)
     if html is not None:
         from arnold.pages.study_page import study_page
-        from ground.files import write_file
 
         remarks = []
         if inputs.resample is not None:
@@ -323,17 +314,19 @@ def _compare(
     if misfits := max(row["dropped"] for row in swept.rows) - sum(dropped.values()):
         left_out.append(f"Left out where the cluster could never hold it: {plural(misfits, 'job')}.")
     sentences = [*left_out, *inputs.trace.notes]
-    if as_json:
-        emit_json(StudyDocument(title=title, runs=len(points), made=swept.made, groups=compared.groups))
-        note(*sentences)
-    else:
-        _show_study(compared, inputs)
+    study = StudyDocument(title=title, runs=len(points), made=swept.made, groups=compared.groups)
+
+    def show(out: Console, study: StudyDocument) -> None:
+        print_study(out, compared, inputs)
         for sentence in sentences:
-            console().print(plain(sentence))
-        console().print(f"\n{len(points):,} runs, {swept.made:,} of them made now.")
+            out.print(plain(sentence))
+        out.print(f"\n{study.runs:,} runs, {study.made:,} of them made now.")
+
+    answer(study, show)
+    note(*(sentences if prints_json() else ()))
 
 
-def _show_study(compared: Comparison, inputs: Inputs) -> None:
+def print_study(out: Console, compared: Comparison, inputs: Inputs) -> None:
     """Print two tables, times and everything else; what is the same in all runs is said once, and how long the jobs
     really waited, where the trace says it.
     """
@@ -343,7 +336,6 @@ def _show_study(compared: Comparison, inputs: Inputs) -> None:
         """Return a title inside a line; acronyms stay."""
         return title if title[:2].isupper() else title[0].lower() + title[1:]
 
-    out = console()
     several = len(compared.loads) > 1
     spare = ("fragmentation",) if any(group.diverged for group in compared.groups) else ("fragmentation", "runs")
     times = [metric for metric in compared.differing if metric.kind == "seconds"]

@@ -16,19 +16,25 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from arnold.console.output import answer, exit_code, progress
+from arnold.options.cluster_options import SINGLE_NODES, SLURM, ClusterFiles
 from arnold.options.command import Command, Group, JsonCommand
 from arnold.options.field_options import file_option
-from arnold.options.page_options import page_options, show_live
-from arnold.options.shared_options import STORE_HELP, policy_option
+from arnold.options.job_options import JobFiles, PlacementInputs
+from arnold.options.shared_options import STORE_HELP, page_options, policy_option, show_live
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source
+from scheduler.job import Overrides
+from scheduler.job_files.own_records import OwnRecords
+from scheduler.placement.types import ALGORITHMS, Limits
 from slurm.ask import SlurmRefused, ask, tell
 from slurm.ask import submit as submit_words
 from slurm.request import GridRequest, job_file_of
@@ -140,7 +146,6 @@ def submit(*, grid: str | None, orders: str | None, words: tuple[str, ...]) -> i
     folder = None if wish.trial else _orders(orders)
     if folder is not None:
         check_writable(folder / "0")
-    from arnold.options.cluster_options import SINGLE_NODES
     from slurm.decide import MOST_NAMES
     from slurm.serve import served, write_order
 
@@ -239,7 +244,6 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
     $ arnold slurm serve --policy fifo-backfill --reserve-from 32
     """
     import signal
-    from threading import Event
 
     from scheduler.queue.policy import live_policy
     from slurm.serve import Service
@@ -279,7 +283,6 @@ def page(*, orders: str | None, policy: str, bind: str, host_name: tuple[str, ..
 
 def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:
     """Return a look at the live Slurm, its orders, and what its daemon decides now, or one would."""
-    from scheduler.placement.types import Limits
     from scheduler.queue.policy import live_policy
     from slurm.decide import decide
     from slurm.live import Eyes
@@ -293,7 +296,7 @@ def _looked(orders: str | None) -> tuple[LiveSlurm, Orders, SlurmDecision]:
 
 @command.command("queue", cls=JsonCommand, document=f"{ANSWERS}:SlurmQueueDocument")
 @_orders_option
-def queue(*, as_json: bool, orders: str | None) -> None:
+def queue(*, orders: str | None) -> None:
     """List the jobs of a live Slurm with their grids, plans and reasons.
 
     S and R are DP and PP spread. Of a job that waits the reason is why it has no plan; nothing is written.
@@ -303,13 +306,13 @@ def queue(*, as_json: bool, orders: str | None) -> None:
     """
     from arnold.documents.slurm_answers import SlurmQueueDocument, print_queue, summaries
 
-    answer(SlurmQueueDocument(tuple(summaries(*_looked(orders)))), print_queue, as_json=as_json)
+    answer(SlurmQueueDocument(tuple(summaries(*_looked(orders)))), print_queue)
 
 
 @command.command("explain", cls=JsonCommand, document=f"{ANSWERS}:SlurmJobDocument")
 @_orders_option
 @click.argument("job")
-def explain(*, as_json: bool, orders: str | None, job: str) -> None:
+def explain(*, orders: str | None, job: str) -> None:
     """Say of a job where it is planned, or why it waits; nothing is written.
 
     $ arnold slurm explain 4242
@@ -321,12 +324,12 @@ def explain(*, as_json: bool, orders: str | None, job: str) -> None:
     if job not in live.by_number:
         fix = f"{did_you_mean(job, live.by_number)}`arnold slurm queue` lists them"
         raise UnknownName(f"no job that waits or runs has the number {job[:60]!r}", where="JOB", fix=fix)
-    answer(job_document(live.by_number[job], live, files, decision), print_job, as_json=as_json)
+    answer(job_document(live.by_number[job], live, files, decision), print_job)
 
 
 @command.command("check", cls=JsonCommand, document=f"{ANSWERS}:SlurmChecksDocument")
 @_orders_option
-def check(*, as_json: bool, orders: str | None) -> int:
+def check(*, orders: str | None) -> int:
     """Look at what `submit` and `serve` need: each line is ok, or the line to add.
 
     Versions, clock, TaskProlog, folder of orders, job_submit.lua, privileges of this account, priority, sizes. Exits 2
@@ -339,7 +342,7 @@ def check(*, as_json: bool, orders: str | None) -> int:
     from slurm.checks import checks
 
     document = SlurmChecksDocument(tuple(checks(None if orders is None else Path(orders))))
-    answer(document, print_checks, as_json=as_json)
+    answer(document, print_checks)
     return 0 if all(check.ok for check in document.checks) else 2
 
 
@@ -363,8 +366,6 @@ def flags(*, store: str, measures: str, through: str | None) -> None:
     $ arnold slurm flags --store flags.db --measures faulty=drain,straggler=weight
     $ arnold slurm flags --store flags.db --measures faulty=drain --through 'sudo -u slurm /etc/slurm/node_keeper'
     """
-    from datetime import UTC, datetime
-
     from slurm.ask import through as give
     from slurm.evidence import EvidencePolicy, decide_evidence
     from slurm.live import Eyes
@@ -483,13 +484,8 @@ def _directives(script: str) -> Iterator[list[str]]:
 
 def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
     """Return the job on the nodes that it could have now, and where it goes."""
-    from arnold.options.cluster_options import SLURM, ClusterFiles
-    from arnold.options.job_options import JobFiles, PlacementInputs
     from scheduler.algorithm_run import run
-    from scheduler.job import Overrides
     from scheduler.job_files.job_file import load_job
-    from scheduler.job_files.own_records import OwnRecords
-    from scheduler.placement.types import ALGORITHMS, Limits
 
     asked: dict[str, Any] = {name: value for name in COUNT if (value := wish.options.get(name))}
     files = ClusterFiles(cluster=SLURM, **asked)

@@ -10,7 +10,7 @@ import click
 from arnold.console.output import answer
 from arnold.options.cluster_options import ClusterFiles, OpenedCluster, cluster_options
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, takes
+from arnold.options.field_options import file_option
 from arnold.options.job_options import running_files
 from arnold.options.shared_options import RUNNING_JOBS_HELP
 from ground.errors import InvalidInput
@@ -22,10 +22,7 @@ from ground.files import Source, read_source, write_file
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
 @file_option("--output", written=True, help="Save it, for --cluster of every command.")
 @file_option("--against", help="Say what changed since this snapshot.")
-@takes(files=ClusterFiles)
-def command(
-    *, as_json: bool, files: ClusterFiles, running: tuple[str, ...], output: str | None, against: str | None
-) -> None:
+def command(*, files: ClusterFiles, running: tuple[str, ...], output: str | None, against: str | None) -> None:
     """Save a cluster as it stands: topology, states of nodes, jobs, reservations, flags and the time, in one file.
 
     Every command takes it as --cluster; its jobs count as running, and its time as now. It holds what the cluster's own
@@ -80,4 +77,4 @@ def command(
         raise InvalidInput(no_snapshot, where=f"--against {against}", fix=fix)
     if output is not None:
         write_file(output, text)
-    answer(snapshot_document(loaded, output=output, before=before), print_snapshot, as_json=as_json)
+    answer(snapshot_document(loaded, output=output, before=before), print_snapshot)

@@ -1,4 +1,4 @@
-"""``arnold stragglers``: what a job loses to stragglers, why, and which nodes are to blame."""
+"""``arnold stragglers`` and ``health op-trace``: what a job loses to stragglers, and traces of it from other tools."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ import click
 
 from arnold.console.output import answer, progress, save_flags
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option
-from arnold.options.shared_options import align_clocks_option, flags_out_option, html_option, lenient_option, parse_time
+from arnold.options.field_options import FILE, ResultFile, file_option
+from arnold.options.shared_options import (
+    SAVE_HELP,
+    align_clocks_option,
+    flags_out_option,
+    lenient_option,
+    own_page_option,
+    parse_time,
+)
 from ground.errors import InvalidInput
 from ground.files import read_source, write_file
 from ground.quantities import capitalised
@@ -34,13 +41,12 @@ if TYPE_CHECKING:
     help="Time when the last traced step ended, from which on flags hold.  [default: not said]",
 )
 @align_clocks_option
-@html_option
+@own_page_option
 @file_option(
     "--chrome-trace", written=True, help="Write a Chrome trace for Perfetto, packed where the name ends in .gz."
 )
 def command(
     *,
-    as_json: bool,
     trace: str,
     meta: str | None,
     lenient: bool,
@@ -123,4 +129,61 @@ def command(
             )
             document = replace(document, notes=(*notes, some))
     save_flags(document.flags, flags_out)
-    answer(document, print_stragglers, as_json=as_json)
+    answer(document, print_stragglers)
+
+
+TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
+
+
+@click.command("op-trace", cls=JsonCommand, document="arnold.documents.straggler_answers:OpTraceDocument")
+@click.argument("files", nargs=-1, required=True, type=FILE)
+@file_option(
+    "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the files say]"
+)
+@click.option("--save", required=True, type=TRACE, metavar="FOLDER", help=SAVE_HELP)
+@click.option(
+    "--from",
+    "source",
+    metavar="NAME",
+    help="Format of the input, as `arnold formats op-traces` lists them.  [default: told by the first file]",
+)
+@click.option(
+    "--microbatches", type=click.IntRange(1, 1 << 16), help="Microbatches of a step, where a log does not say it."
+)
+@align_clocks_option
+def op_trace(
+    *,
+    files: tuple[str, ...],
+    meta: str | None,
+    save: str,
+    source: str | None,
+    microbatches: int | None,
+    align_clocks: bool,
+) -> None:
+    """Convert PyTorch (Kineto) Chrome traces or a Megatron-LM log of timers.
+
+    FILES are the profiler's JSON files, plain or gzip, one a rank: of a job with a pipeline one for each worker, with
+    --meta; of any other as many as there are. Or a log with `--timing-log-level 2 --timing-log-option all`. What cannot
+    be recovered is listed with what that disables.
+
+    $ arnold health op-trace torch_profile/rank-*.json.gz --save trace/
+    $ arnold health op-trace torch_profile/rank-*.json.gz --meta meta.yaml --save trace/
+    $ arnold health op-trace train.log --meta meta.yaml --microbatches 32 --save trace/
+    $ arnold stragglers trace/trace.parquet --meta trace/meta.yaml
+    """
+    from arnold.documents.straggler_answers import op_trace_document, print_op_trace
+    from health.whatif.conversion import ConversionSettings, write_conversion
+    from health.whatif.converters import convert as convert_files
+    from health.whatif.converters import sizes_of
+    from health.whatif.trace import layout_of, read_metadata
+
+    sizes = sizes_of(files, source=source) if meta is None else read_metadata(read_source(meta))
+    layout = layout_of(sizes)
+    with progress("Reading", total=len(files)) as say:
+        settings = ConversionSettings(
+            microbatches=microbatches, align_clocks=align_clocks, guessed=meta is None, progress=say
+        )
+        conversion = convert_files(files, layout, settings, source=source)
+    written = write_conversion(conversion, sizes, save)
+    document = op_trace_document(conversion, layout, [str(path) for path in written])
+    answer(document, print_op_trace)

@@ -14,7 +14,7 @@ from arnold.commands.capacity import QuestionGroup
 from arnold.commands.command_table import CommandRow, command_row
 from arnold.console.output import Console, answer, print_rows, progress
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import options_of, takes
+from arnold.options.field_options import options_of
 from arnold.options.shared_options import ALGORITHM_HELP
 from scheduler.placement.types import ALGORITHMS, Limits
 
@@ -48,7 +48,7 @@ class SweepLimits(Limits):
 
 
 @click.command("table1", cls=JsonCommand, document="scheduler.study.table1:Table1")
-@options_of(SweepLimits, defaults={"seconds": 10.0})
+@options_of(SweepLimits, to="limits", defaults={"seconds": 10.0})
 @click.option(
     "--unevenness",
     type=click.FloatRange(0.0, 0.9),
@@ -57,8 +57,7 @@ class SweepLimits(Limits):
     metavar="SHARE",
     help="Largest difference of a minipod's size from the mean size, as a share of the mean.",
 )
-@takes(limits=SweepLimits)
-def table1(*, as_json: bool, unevenness: float, limits: SweepLimits) -> None:
+def table1(*, unevenness: float, limits: SweepLimits) -> None:
     """Recompute Table 1 of the Arnold paper: its settings, program and baselines, and the optimum.
 
     $ arnold study table1
@@ -68,15 +67,14 @@ def table1(*, as_json: bool, unevenness: float, limits: SweepLimits) -> None:
 
     cases = study.cases(unevenness=unevenness, seed=limits.seed)
     table = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits))
-    answer(table, print_table1, as_json=as_json)
+    answer(table, print_table1)
 
 
 @click.command("fragmented", cls=JsonCommand, document="scheduler.study.fragmented:FragmentedStudy")
-@options_of(SweepLimits, defaults={"seconds": 2.0})
+@options_of(SweepLimits, to="limits", defaults={"seconds": 2.0})
 @click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of clusters.")
 @click.option("--algorithm", metavar="NAME[,..]", help=f"{ALGORITHM_HELP}  [default: all]")
-@takes(limits=SweepLimits)
-def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, limits: SweepLimits) -> None:
+def fragmented(*, clusters: int, algorithm: str | None, limits: SweepLimits) -> None:
     """Compare algorithms on seeded fragmented clusters.
 
     $ arnold study fragmented
@@ -90,7 +88,7 @@ def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, limits: S
     chosen = tuple(dict.fromkeys((EXACT, *named)))
     cases = study.cases(clusters, limits.seed)
     result = study.fragmented_study(cases, _sweep(cases, chosen, limits), limits)
-    answer(result, print_fragmented, as_json=as_json)
+    answer(result, print_fragmented)
 
 
 def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: SweepLimits) -> list[CaseResults]:

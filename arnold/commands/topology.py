@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
-from arnold.console.output import answer, emit_json, plain, progress
+from arnold.console.output import answer, emit_json, plain, prints_json, progress
 from arnold.options.cluster_options import ClusterFiles, state_options
 from arnold.options.command import Group, JsonCommand
-from arnold.options.field_options import FILE, file_option, takes
+from arnold.options.field_options import FILE, F, file_option
 from ground.errors import InvalidInput
 from ground.files import write_file
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group("topology", cls=Group)
@@ -28,8 +25,7 @@ def _file_command(name: str, document: str) -> Callable[[F], click.Command]:
 
     def decorate(function: F) -> click.Command:
         target = f"arnold.documents.topology_answer:{document}"
-        taking = state_options(takes(files=ClusterFiles)(function))
-        declared = click.argument("cluster", type=FILE, metavar="FILE")(taking)
+        declared = click.argument("cluster", type=FILE, metavar="FILE")(state_options(function))
         return command.command(name, cls=JsonCommand, document=target)(declared)
 
     return decorate
@@ -40,7 +36,7 @@ def _file_command(name: str, document: str) -> Callable[[F], click.Command]:
     "--to", required=True, metavar="FORMAT", help="New format: csv, slurm-block, slurm-conf, slurm-yaml or topograph."
 )
 @file_option("--output", written=True, help="File to write to.  [default: standard output]")
-def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) -> None:
+def convert(*, to: str, output: str | None, files: ClusterFiles) -> None:
     """Write a cluster in another format.  FILE may be - for standard input.
 
     What the new format cannot carry is said on standard error and left out.
@@ -53,7 +49,7 @@ def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) 
     from topology.writers import TOPOLOGY_WRITERS
 
     writer = TOPOLOGY_WRITERS.load(to)
-    topology = files.read_aloud() if as_json else files.read()
+    topology = files.read_aloud() if prints_json() else files.read()
     try:
         rendering = writer.write(topology.cluster)
     except InvalidInput as error:
@@ -61,7 +57,7 @@ def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) 
         raise
     if output is not None:
         write_file(output, rendering.text)
-    if as_json:
+    if prints_json():
         emit_json(convert_document(topology, rendering, to=to, output=output))
         return
     print_notes([*topology.notes, *rendering.notes], err=True)
@@ -74,7 +70,7 @@ def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) 
 @click.option(
     "--depth", type=click.IntRange(1, 32), help="Levels of the tree that is printed.  [default: as many as fit]"
 )
-def show(*, as_json: bool, figure: str | None, depth: int | None, files: ClusterFiles) -> None:
+def show(*, figure: str | None, depth: int | None, files: ClusterFiles) -> None:
     """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input.
 
     $ arnold topology show cluster.csv
@@ -89,7 +85,7 @@ def show(*, as_json: bool, figure: str | None, depth: int | None, files: Cluster
     if figure is not None:
         with progress("Drawing"):
             draw_cluster(topology.cluster, figure, title=plain(files.cluster) if files.cluster != "-" else "Cluster")
-    if as_json:
+    if prints_json():
         emit_json(show_document(topology, output=figure, depth=depth))
         return
     # not by click's own choice, which is UTF-8 where the encoding is ASCII
@@ -101,7 +97,7 @@ def show(*, as_json: bool, figure: str | None, depth: int | None, files: Cluster
 
 
 @_file_command("validate", "ValidateDocument")
-def validate(*, as_json: bool, files: ClusterFiles) -> None:
+def validate(*, files: ClusterFiles) -> None:
     """Check a cluster file and say what was understood.  FILE may be - for standard input.
 
     Exits 0 if it is valid, 2 if not: the message has the line, what is wrong and what to do.
@@ -112,4 +108,4 @@ def validate(*, as_json: bool, files: ClusterFiles) -> None:
     """
     from arnold.documents.topology_answer import print_validation, validate_document
 
-    answer(validate_document(files.read_aloud()), print_validation, as_json=as_json)
+    answer(validate_document(files.read_aloud()), print_validation)

@@ -13,7 +13,7 @@ from arnold.console.output import Console, answer
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.context import NAME, OPTIONS, context_text, find_context, missing_file, read_context, shown
-from arnold.options.field_options import FILE, options_of, takes
+from arnold.options.field_options import FILE, options_of
 from ground.errors import InvalidInput
 from ground.files import write_file
 from ground.records import JsonRecord
@@ -30,10 +30,9 @@ class ContextDocument(JsonRecord):
 
 @click.command("use", cls=JsonCommand, document="arnold.commands.use:ContextDocument")
 @click.argument("source", type=FILE, metavar="[CLUSTER]", required=False)
-@options_of(ClusterFiles, only=[key for key in OPTIONS if key != "cluster"])
+@options_of(partial(ClusterFiles, cluster=""), to="files", only=[key for key in OPTIONS if key != "cluster"])
 @click.option("--clear", is_flag=True, help="Remove the context of the working directory.")
-@takes(files=partial(ClusterFiles, cluster=""))
-def command(*, as_json: bool, source: str | None, clear: bool, files: ClusterFiles) -> None:
+def command(*, source: str | None, clear: bool, files: ClusterFiles) -> None:
     """Write the cluster and its options to .arnold.yaml, for all commands here and below; show it; remove it.
 
     Other commands take from it what their command line leaves open, and say so. The nearest file counts, up to the home
@@ -69,7 +68,7 @@ def command(*, as_json: bool, source: str | None, clear: bool, files: ClusterFil
         write_file(own, context_text(values))
     file = find_context()
     document = ContextDocument(None, {}) if file is None else ContextDocument(shown(file), read_context(file).values)
-    answer(document, print_context, as_json=as_json)
+    answer(document, print_context)
 
 
 def print_context(out: Console, document: ContextDocument) -> None:

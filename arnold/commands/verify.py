@@ -30,7 +30,7 @@ MOST_BYTES = 64 * 2**20  # Of a certificate; one of 100,000 nodes has some 2 MB
 @click.option(
     "--solver", is_flag=True, help="Ask a solver where arithmetic cannot tell, for --time-limit at each pair."
 )
-def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementInputs) -> int:
+def command(*, certificate: str, solver: bool, inputs: PlacementInputs) -> int:
     """Check a CERTIFICATE of `arnold place` against the cluster and the job, without a search.
 
     The placement is evaluated, capacities are counted anew, and every refuted pair is recounted in whole numbers. Give
@@ -51,7 +51,7 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
     solve = solver_check(seconds=limits.seconds, seed=limits.seed, workers=limits.workers) if solver else None
     with progress(f"Verifying {plain(claimed.job)}"):
         verification = verify(claimed, instance.cluster, instance.job, solve=solve)
-    answer(verification, print_verification, as_json=as_json)
+    answer(verification, print_verification)
     return EXIT_CODES[verification.verdict]
 
 

@@ -17,11 +17,13 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from time import perf_counter, process_time
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from arnold.console.interrupts import ending_the_search
 from ground.errors import ArnoldError
 from ground.files import write_file
 from ground.records import JsonRecord, json_data
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from arnold.pages.charts import ChartCard
     from scheduler.outcome import Outcome
-    from scheduler.placement.types import Status
+    from scheduler.placement.types import Limits, Status
     from topology.cluster import Cluster
     from topology.flags import NodeFlag
 else:
@@ -162,24 +164,25 @@ def answer(
     document: T,
     show: Callable[[Console, T], None],
     *,
-    as_json: bool,
     file: str | None = None,
     html: str | None = None,
     charts: Callable[[T], Iterable[ChartCard]] = lambda _: (),
 ) -> None:
-    """Print the one JSON document of a run, or show it as text; write it to a file, and the text with charts to a page,
-    if these are named.
+    """Print the one JSON document of a run, or show it as text, as the run was asked to; write it to a file, and the
+    text with charts to a page, if these are named.
 
+    :param html: the page; ``None`` = that of ``--html``, where the command leaves it to this function.
     :raises InvalidInput: a file cannot be written; then nothing is printed.
     """
-    text = to_json(document) if as_json or file is not None else ""
+    html = html or _notes().get(PAGE)
+    text = to_json(document) if prints_json() or file is not None else ""
     if file is not None:
         write_file(file, text + "\n")
     if html is not None:
         from arnold.console.fitted_table import save_page
 
         save_page(html, document, show, charts)
-    if as_json:
+    if prints_json():
         click.echo(text)
     else:
         show(console(), document)
@@ -228,22 +231,51 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Step]:
         )
 
 
+@contextmanager
+def searching(label: str, limits: Limits) -> Iterator[Limits]:
+    """Show that a search goes on, which the first Ctrl-C ends with the best so far; yield limits by which it says so.
+
+    :param label: as of :func:`progress`.
+    """
+    with progress(label) as say, ending_the_search():
+        yield replace(limits, progress=say)
+
+
 PACKAGES = ("ground", "topology", "scheduler", "health", "simulator", "arnold")
 """Whose log lines ``--verbose`` shows; the service `arnold extender serve` has its own log."""
 
-_QUIET, _LINES = "arnold.quiet", "arnold.verbose"  # Keys of the context's notes, which all commands of a run share
+_QUIET, _LINES, JSON, PAGE = "arnold.quiet", "arnold.verbose", "arnold.json", "arnold.page"
+"""Keys of the context's notes, which all commands of a run share."""
+
+
+def _notes() -> dict[str, Any]:
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta
+
+
+def kept_as(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Return the callback of an option that keeps its value among the context's notes."""
+
+    def keep(context: click.Context, _: click.Parameter, value: Any) -> None:
+        if value:
+            context.meta[key] = value
+
+    return keep
 
 
 def is_quiet() -> bool:
     """Return whether this run was asked to be quiet."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_QUIET))
+    return _QUIET in _notes()
 
 
 def is_verbose() -> bool:
     """Return whether this run was asked to tell all."""
-    context = click.get_current_context(silent=True)
-    return context is not None and _LINES in context.meta
+    return _LINES in _notes()
+
+
+def prints_json() -> bool:
+    """Return whether this run prints one JSON document."""
+    return JSON in _notes()
 
 
 def note(*sentences: str) -> None:
@@ -277,10 +309,6 @@ class _Lines(logging.Handler):
 def verbosity_options() -> list[click.Option]:
     """Return new options ``-q`` and ``-v``, for a command or a group of commands."""
 
-    def be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted:
-            context.meta[_QUIET] = True
-
     def be_verbose(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         """Write the log lines of our packages until the run ends."""
         if not wanted or _LINES in context.meta:
@@ -296,7 +324,7 @@ def verbosity_options() -> list[click.Option]:
     return [
         click.Option([short, long], is_flag=True, is_eager=True, expose_value=False, callback=does, help=words)
         for short, long, does, words in (
-            ("-q", "--quiet", be_quiet, "Print no progress and no notes on standard error, only errors."),
+            ("-q", "--quiet", kept_as(_QUIET), "Print no progress and no notes on standard error, only errors."),
             (
                 "-v",
                 "--verbose",

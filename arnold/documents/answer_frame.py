@@ -5,10 +5,11 @@ assumed, what to do next.  ``-v`` prints what is folded and left out of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from arnold.console.output import GOOD, SO_SO, Console, is_verbose, plain, print_rows, print_sentences
 from ground.quantities import capitalised, decimal, plural
+from scheduler.job import FAMILIES, Family
 from scheduler.outcome import Instance, proof_in_words
 from scheduler.placement.admission import held_nodes
 
@@ -79,6 +80,11 @@ class Frame:
             self._under_v.append(title)
         return bool(details) and self.whole
 
+    def levels(self, spread: Mapping[str, Mapping[Family, int]]) -> None:
+        """Print the largest spread of a group for every level and family, with ``-v`` alone."""
+        if self.shows("every level", [*spread]):
+            print_levels(self.out, spread)
+
     def end(self, assumed: Sequence[str], then: str) -> None:
         """Print what was assumed, a line each kind, and the command to go on with; then what ``-v`` has more."""
         from rich.text import Text
@@ -88,6 +94,12 @@ class Frame:
             self.out.print(plain(f"Next: {then}"), soft_wrap=True)  # typed as it stands, it is one line
         if self._under_v:
             self.out.print(Text(f"-v shows {', '.join(self._under_v)}", "dim"))
+
+
+def print_levels(out: Console, spread: Mapping[str, Mapping[Family, int]]) -> None:
+    """Print the largest spread of a group for every level and family."""
+    rows = [(level, *(of[family] for family in FAMILIES)) for level, of in spread.items()]
+    print_rows(out, ("largest spread at", *FAMILIES), rows, title="Every level and family")
 
 
 def passed_over(instance: Instance) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arnold.console.output import Console, print_rows, print_sentences
-from ground.records import JsonRecord
+from ground.records import JsonRecord, record_of
 from simulator.cost.gain_fit import LEAST_STEPS, GainEstimate, GainFit, MeasuredPlacement
 
 ASSUMPTIONS = (
@@ -70,15 +70,14 @@ def calibrate_document(fit: GainFit, *, source: str) -> CalibrateDocument:
             )
     unknowns = 1 + (fit.dp is not None) + (fit.pp is not None)
     off = max(abs(placement.seconds / placement.fitted - 1.0) for placement in fit.placements)
-    return CalibrateDocument(
+    return record_of(
+        CalibrateDocument,
+        fit,
         source=source,
         verdict=verdict,
         dp_gain=fit.dp,
         pp_gain=fit.pp,
-        alpha=fit.alpha,
-        step_seconds=fit.step_seconds,
         misfit=100.0 * off if len(fit.placements) > unknowns and not fit.together else None,
-        placements=fit.placements,
         notes=tuple(notes),
         assumptions=ASSUMPTIONS,
     )

@@ -195,13 +195,9 @@ def sizes_document(instances: Sequence[Instance], outcomes: Sequence[Outcome]) -
         if worth is not None:
             time = step_time(job, objective=worth.objective, slowest=slowest_in_use(instance.cluster, worth))
         gpus = job.parallelism.gpus
-        sizes.append(
-            JobSize(
-                dp=job.parallelism.dp, gpus=gpus, status=outcome.status, reason=outcome.reason or None,
-                objective=outcome.objective, spread=outcome.spread, bound=outcome.bound, step_time=time,
-                worth=None if time is None else gpus / time,
-            )
-        )  # fmt: skip
+        of_time = None if time is None else gpus / time
+        reason, dp = outcome.reason or None, job.parallelism.dp
+        sizes.append(record_of(JobSize, outcome, dp=dp, gpus=gpus, reason=reason, step_time=time, worth=of_time))
     first, fitting = instances[0], [size for size in sizes if size.worth is not None]
     return SizesDocument(
         sizes=tuple(sizes),

@@ -193,7 +193,13 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
     frame = Frame(out, verdict, COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s")
     if document.objective is not None:
         out.print(f"target {decimal(document.target)}: {'reached' if document.reached else 'not reached'}")
-    instead = () if document.instead is None else (_instead(document.instead), *document.instead.notes)
+    instead = list[str]()
+    if (stopping := document.instead) is not None:
+        instead = ["to stop preemptible jobs would not make room either", *stopping.notes]
+        if stopping.stop and stopping.gpu_hours_lost is not None:
+            lost = loss(stopping.status, stopping.gpu_hours_lost, stopping.bound)
+            names = some([job.name for job in stopping.stop])
+            instead[0] = f"to stop {names} would make room, {lost}: `arnold explain --stop`"
     for sentence in (*document.unchecked.values(), *instead):
         out.print(plain(sentence))
     print_head(out, instance)
@@ -212,11 +218,3 @@ def print_defragmentation(out: Console, instance: Instance, document: Defragment
         placed = spell_names((cell.node for cell in document.placement.assignment), most=frame.longest_names)
         frame.details(f"nodes of {instance.job.name}", [placed])
     frame.end([*passed_over(instance), *document.placement.notes, *document.notes], then)
-
-
-def _instead(stopping: StopAnswer) -> str:
-    """Return whom to stop where no moves make room, in a sentence."""
-    if not stopping.stop or stopping.gpu_hours_lost is None:
-        return "to stop preemptible jobs would not make room either"
-    lost = loss(stopping.status, stopping.gpu_hours_lost, stopping.bound)
-    return f"to stop {some([job.name for job in stopping.stop])} would make room, {lost}: `arnold explain --stop`"

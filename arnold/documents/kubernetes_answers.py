@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from arnold.console.output import Console, ErrorDetails, plain, print_rows, print_sentences
+from arnold.documents.answer_frame import print_levels, proof_clause
 from arnold.documents.store_answers import RecordDocument
 from extender.gangs.types import GangKey
 from extender.node_flags import FlagChange, FlaggedNode
@@ -19,9 +20,8 @@ from extender.plans.gang_plan import GangPlan
 from ground.errors import ArnoldError, few
 from ground.quantities import decimal, percent, plural
 from ground.records import AwareTime, Count, JsonRecord, Share, record_of
-from scheduler.job import FAMILIES, Family
+from scheduler.job import Family
 from scheduler.objective import Spread, spread_by_level
-from scheduler.outcome import proof_in_words
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag, in_words
 from topology.load import LoadedTopology
@@ -293,8 +293,9 @@ def print_gang(out: Console, gang: GangDocument) -> None:
         out.print(f"{gang.parallelism}, order {gang.order}{alpha}")
         out.print(f"{gang.bound_pods} of {gang.pods} pods on their nodes")
     if gang.spread is not None:
-        proof = "" if gang.proved_to is None else f"; {proof_in_words(gang.proved_to)}"
-        out.print(f"DP/PP spread {spread} at {gang.level}, objective {objective}, gap {gap}{proof}")
+        out.print(
+            f"DP/PP spread {spread} at {gang.level}, objective {objective}, gap {gap}{proof_clause(gang.proved_to)}"
+        )
     if gang.message:
         out.print(_in_line(gang.message), soft_wrap=True)
     types = [f"GPUs of the type {' or '.join(gang.gpu_types)}"] if gang.gpu_types else []
@@ -310,8 +311,7 @@ def print_gang(out: Console, gang: GangDocument) -> None:
         title, links = f"Stood still at {incident.since:%Y-%m-%dT%H:%M:%SZ}", ("at", "step", "why")
         print_rows(out, links, steps, title=title, left=links)
     if gang.spread_by_level is not None:
-        levels = [(level, *(of[family] for family in FAMILIES)) for level, of in gang.spread_by_level.items()]
-        print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
+        print_levels(out, gang.spread_by_level)
     names = list(gang.assignment[0].domains if gang.assignment else ())
     places = [
         (placed.rank, placed.dp, placed.pp, placed.node, *(placed.domains.get(name) or "-" for name in names))

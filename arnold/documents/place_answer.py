@@ -15,7 +15,7 @@ from arnold.console.output import BAD, Console, print_rows
 from arnold.documents.answer_frame import COLOURS, LONGEST, Frame, passed_over, print_head
 from ground.quantities import decimal, plural, several
 from ground.records import Count, JsonRecord, NotNegative, Share, record_of
-from scheduler.job import FAMILIES, Family
+from scheduler.job import Family
 from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.job_on_cluster import going_away
 from scheduler.objective import Spread, objective_of
@@ -277,9 +277,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
         _print_domains(frame, instance, outcome, outcome.proposal.nodes)
         if frame.shows("the trade", outcome.proposal.corners):
             print_pareto(out, instance, outcome)
-        levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
-        if frame.shows("every level", levels):
-            print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
+        frame.levels(document.spread_by_level)
         flagged = [
             f"{len(names)} {words}: {spell_names(names)}"
             for words, names in (("left out", document.avoided), ("in use", document.used_flagged))

@@ -185,10 +185,10 @@ def evict_document(
     last = next((look.outliers for look in reversed(looks) if look.outliers), ())
     outliers = machines.outlier_counts(last)
     seen = set(looks[0].seen).intersection(*(look.seen for look in looks))
-    return EvictDocument(
+    return record_of(
+        EvictDocument,
+        eviction,
         verdict=evict_sentence(eviction),
-        unit=eviction.unit,
-        doubt=eviction.doubt,
         machines=tuple(
             EvictedMachine(**asdict(machines.machine(i)), outliers=int(outliers[i]), rounds=int(eviction.hits[i]))
             for i in (eviction.unit.node_ranks if eviction.unit else ())
@@ -261,15 +261,13 @@ def peers_document(
     peers: Peers, cluster: Cluster, *, source: str, level: str | None, notes: Sequence[str]
 ) -> CheckpointPeersDocument:
     """Return the document of an assignment."""
-    return CheckpointPeersDocument(
+    return record_of(
+        CheckpointPeersDocument,
+        peers,
         verdict=peer_sentence(peers, level),
         level=level,
-        broken=peers.broken,
-        conflict=peers.conflict,
         relaxed_in_order=tuple(peers.shared),
         distances=tuple(np.bincount(peers.distance).tolist()),
-        mutual=peers.mutual,
-        fatal_pairs=peers.fatal_pairs,
         peers=peers.rows(),
         notes=(*notes, *peer_notes(peers, level)),
         cluster=summarise_cluster(cluster, source),

@@ -12,13 +12,13 @@ from arnold.documents.answer_frame import Frame, passed_over, print_head
 from arnold.documents.place_answer import PlacementAnswer
 from ground.errors import ArnoldError, some
 from ground.quantities import decimal, percent, plural
-from ground.records import AtLeastOne, Count, JsonRecord
+from ground.records import AtLeastOne, Count, JsonRecord, record_of
 from scheduler.affinity import Gains
 from scheduler.audit import Audit
-from scheduler.job import FAMILIES, Family
+from scheduler.job import Family
 from scheduler.job_files.job_file import JobDocument, job_document
 from scheduler.objective import TOLERANCE, Spread, slowest_in_use, step_time
-from scheduler.outcome import Instance, Outcome, status_words
+from scheduler.outcome import Instance, status_words
 from scheduler.placement.types import Status
 from topology.cluster import IntArray
 from topology.flags import HEALTHY
@@ -252,16 +252,18 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
         "broken": audit.broken or None,
         "step_time": step_time(job, objective=worth.objective, slowest=slowest),
         "step_lost": lost,
-        **{name: _possible(outcome) for name, outcome in audit.possible.items()},
+        **{
+            name: record_of(
+                Possible,
+                outcome,
+                closer={level: Spread(spread.dp, spread.pp) for level, spread in outcome.closer.items()},
+                reason=outcome.reason or None,
+            )
+            for name, outcome in audit.possible.items()
+        },
         "swap": swap,
         "swaps_complete": audit.swaps_complete,
     }
-
-
-def _possible(outcome: Outcome) -> Possible:
-    closer = {level: Spread(spread.dp, spread.pp) for level, spread in outcome.closer.items()}
-    reason = outcome.reason or None
-    return Possible(outcome.objective, outcome.bound, outcome.status, outcome.spread, closer, reason)
 
 
 def print_score(out: Console, *, instance: Instance, document: ScoreDocument, then: str) -> None:
@@ -303,9 +305,7 @@ def print_score(out: Console, *, instance: Instance, document: ScoreDocument, th
     headers = ("on", "objective", "dp", "pp", "bound", "step", "")
     title = f"What it has and could have, by {document.level}" if frame.whole else ""
     print_rows(out, headers, rows, title=title, left=("on", ""))
-    levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
-    if frame.shows("every level", levels):
-        print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
+    frame.levels(document.spread_by_level)
     by = f"steps by the job's spread_cost of {job.spread_cost:.3g}; `arnold calibrate` measures yours"
     frame.end([*passed_over(instance), by, *document.notes], then)
 
@@ -337,7 +337,13 @@ def print_scores(out: Console, document: ScoresDocument) -> None:
     reasons: dict[tuple[str, str | None], list[UnscoredJob]] = {}
     for unscored in document.not_scored:
         reasons.setdefault((unscored.reason, unscored.fix), []).append(unscored)
-    frame.sentences("Not scored", [_unscored(reason, fix, alike) for (reason, fix), alike in reasons.items()])
+    left_out = []
+    for (reason, fix), alike in reasons.items():
+        names = alike[0].name if len(alike) == 1 else some([job.name for job in alike])
+        where = "" if alike[0].where is None else f"{alike[0].where}: "
+        cure = "" if fix is None else f". To fix: {fix}"
+        left_out.append(f"{names}, {plural(sum(job.gpus for job in alike), 'GPU')}: {where}{reason}{cure}")
+    frame.sentences("Not scored", left_out)
     unordered = [job.name for job in jobs if not job.ranked]
     order = [f"ranks taken in the order of the nodes, as srun numbers them: {some(unordered)}"] if unordered else []
     by = "what is lost is beside the best on the empty cluster, by each job's spread_cost"
@@ -349,11 +355,3 @@ def _lost_words(lost: StepLost | None) -> str | None:
         return None
     between = "" if lost.low is None else f" ({percent(lost.low)} to {percent(lost.high)})"
     return percent(lost.share) + between
-
-
-def _unscored(reason: str, fix: str | None, alike: Sequence[UnscoredJob]) -> str:
-    """Return why jobs have no score, in words."""
-    gpus, first = plural(sum(job.gpus for job in alike), "GPU"), alike[0]
-    names = first.name if len(alike) == 1 else some([job.name for job in alike])
-    where = "" if first.where is None else f"{first.where}: "
-    return f"{names}, {gpus}: {where}{reason}" + ("" if fix is None else f". To fix: {fix}")

@@ -10,7 +10,7 @@ from math import isfinite
 from arnold.console.output import GOOD, SO_SO, Console, print_sentences
 from arnold.documents.answer_frame import Frame
 from ground.quantities import plural
-from ground.records import AtLeastOne, JsonRecord
+from ground.records import AtLeastOne, JsonRecord, record_of
 from topology.cluster import Cluster, State, legend, node_states
 from topology.load import LoadedTopology
 from topology.node_names import spell_names
@@ -57,19 +57,14 @@ class RunningAnswer(JsonRecord, kw_only=True):
     @classmethod
     def of(cls, job: LiveJob, cluster: Cluster) -> RunningAnswer:
         """Return the answer of a job on a cluster that has its nodes."""
-        return cls(
-            name=job.name,
+        return record_of(
+            cls,
+            job,
             owner=job.owner or None,
             group=job.group or None,
-            nodes=job.nodes,
-            ranked=job.ranked,
             gpus=int(gpus_held(cluster, [job]).sum()),
-            priority=job.priority,
-            preemptible=job.preemptible,
             started=iso(job.started),
             ends=iso(job.ends),
-            ends_by=job.ends_by,
-            parallelism=job.parallelism,
         )
 
 

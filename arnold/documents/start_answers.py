@@ -142,19 +142,19 @@ def stop_answer(stopping: StopProposal) -> StopAnswer:
     """Return whom to stop."""
     fits = stopping.outcome.evaluation is not None
     jobs = (
-        StoppedJob(
-            other.name, stopping.lost[other.name], other.owner or None, other.priority, iso(other.last_checkpoint),
-            other.nodes,
+        record_of(
+            StoppedJob, other, gpu_hours_lost=stopping.lost[other.name], owner=other.owner or None,
+            last_checkpoint=iso(other.last_checkpoint),
         )
         for other in stopping.jobs
     )  # fmt: skip
-    return StopAnswer(
-        status=stopping.status,
+    return record_of(
+        StopAnswer,
+        stopping,
         below_priority=stopping.priority,
         stop=tuple(jobs),
         gpu_hours_lost=stopping.gpu_hours if fits else None,
         bound=stopping.bound if fits else None,
-        notes=stopping.notes,
     )
 
 

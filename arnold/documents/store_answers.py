@@ -4,17 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from arnold.console.output import Console, ErrorDetails, error_document, plain, print_rows, print_sentences
+from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.files import Source
 from ground.quantities import plural
 from ground.records import AwareTime, JsonRecord, record_of
-from health.flags.history import Spell
+from health.flags.flag_store import MAX_STORE_BYTES, Ledger, Recorded, open_ledger, store_size, track_of
+from health.flags.history import Spell, history
 from health.flags.lemons import Lemon
-from health.flags.rules import Rules
-from topology.flags import FAULTY, EventName, FlagEvent, NodeFlag
+from health.flags.rules import Rules, rules_of
+from topology.flag_sources import Breaker, open_log
+from topology.flags import FAULTY, EventName, FlagEvent, NodeFlag, merge_by_node
 
 if TYPE_CHECKING:
     from health.peers.watch import WatchRound
@@ -178,6 +183,119 @@ class ExportDocument(JsonRecord, kw_only=True):
 def written(events: Iterable[FlagEvent]) -> tuple[WrittenEvent, ...]:
     """Return the events that are about nodes, as they are printed."""
     return tuple(record_of(WrittenEvent, event, flag=next(iter(event.flags), None)) for event in events if event.node)
+
+
+def changed(
+    store: str,
+    change: Callable[[Ledger], Recorded],
+    *,
+    now: datetime,
+    create: bool = True,
+    torn: int = 0,
+    breaker: Breaker | None = None,
+) -> RecordDocument:
+    """Change a store, and return what was done.
+
+    :param torn: bytes of the input that were left out.
+    :param breaker: what the change may take out of use; a store that would hold more stays as it was.
+    """
+    with open_ledger(store, now=now, create=create) as ledger:
+        out = {flag.node for flag in ledger.holding(now) if flag.kind == "faulty"}
+        recorded = change(ledger)
+        held = ledger.holding(now)
+        if breaker is not None:
+            breaker.check(held, before=out & {flag.node for flag in held}, where=store)
+    return record_of(
+        RecordDocument,
+        recorded,
+        store=store,
+        events=written(recorded.events),
+        flagged=len(held),
+        torn=torn,
+        size=store_size(store),
+        most=MAX_STORE_BYTES,
+    )
+
+
+def record_findings(store: str, flags: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:
+    """Return what a round found, as findings of a flag store.
+
+    The rules of the store say how long they hold, also where the episode is over: it is evidence about the node. A
+    machine that does not stand out gets no all-clear: a node that is avoided shows no symptoms.
+    """
+    findings = [replace(flag, until=None) for flag in flags]
+    return changed(store, lambda ledger: ledger.record(findings, now=now), now=now)
+
+
+def held_flags_document(store: str, instant: datetime) -> HeldFlagsDocument:
+    """Return what a store holds at an instant, but for what it costs.
+
+    :raises InvalidInput: it is no store, or what held then is not known any more.
+    """
+    with open_log(store) as log:
+        if log.forgotten is not None and instant < log.forgotten:
+            problem = f"what held at {minute(instant)} is not known any more: {log.opened.because}"
+            fix = "ask the archive of that time, if `arnold flags compact` was told to keep one"
+            raise InvalidInput(problem, where=store, fix=fix)
+        standing = log.standing(instant)
+        noted = {
+            (event.node, event.source): track_of(log, event.node, event.source, instant).noted
+            for event in log.latest(instant, "event = 'noted' AND until IS NULL")
+        }
+        rules, forgotten = rules_of(log, instant), log.forgotten
+    sources: dict[str, list[str]] = {}
+    for flag in sorted(standing, key=lambda flag: -flag.slowdown):
+        sources.setdefault(flag.node, []).append(flag.source)
+    return HeldFlagsDocument(
+        store=store,
+        at=instant,
+        flags=tuple(standing),
+        nodes=tuple(MergedFlag(**asdict(flag), sources=tuple(sources[flag.node])) for flag in merge_by_node(standing)),
+        noted=tuple(NotedFinding(*track, len(times), times[-1]) for track, times in noted.items() if times),
+        rules=rules,
+        forgotten=forgotten,
+        torn=0,
+    )
+
+
+def why_flagged_document(store: str, node: str, *, since: datetime | None, until: datetime) -> WhyFlaggedDocument:
+    """Return when and why a node was flagged in a span; ``since``: ``None`` = from the first event.
+
+    :raises UnknownName: the store has never heard of the node.
+    """
+    with open_log(store) as log:
+        if node not in (names := log.nodes()):
+            fix = f"{did_you_mean(node, names)}nodes without an event were never found slow or faulty"
+            raise UnknownName(f"the store has never heard of node {node[:80]!r}", where=store, fix=fix)
+        past, opened = history(log, node, since=since, until=until), log.opened
+    reaches = opened.forgotten is not None and (since is None or since < opened.forgotten)
+    return WhyFlaggedDocument(
+        store=store,
+        node=node,
+        since=since,
+        until=until,
+        avoided=bool(past.spells),
+        spells=past.spells,
+        events=written(past.events),
+        forgotten=opened.forgotten,
+        gap=opened.because if reaches else "",
+        torn=0,
+    )
+
+
+def taken_over(source: Source, store: str | None, now: datetime) -> ImportDocument:
+    """Take over the events of another store; raise InvalidInput where no new one is named."""
+    from health.flags.imports import read_event_lines
+
+    if store is None:
+        fix = "name the new store: --store FILE"
+        raise InvalidInput("another flag store is taken over by a new one", where="--store", fix=fix)
+    events, torn = read_event_lines(source)
+    recorded = changed(store, lambda ledger: ledger.take_over(events), now=now, torn=torn)
+    with open_log(store) as log:
+        flags, nodes = log.standing(now), log.nodes()
+    healthy = len(nodes - {flag.node for flag in flags})
+    return ImportDocument(source="flag-store", nodes=len(nodes), healthy=healthy, flags=tuple(flags), recorded=recorded)
 
 
 LONGEST = 60  # Most events of a table on a terminal; --json has them all

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -18,12 +19,11 @@ from arnold.console.output import note
 from arnold.options.field_options import options_of
 from arnold.options.shared_options import AT_HELP, parse_time
 from ground.errors import InvalidInput
-from ground.files import Source
+from ground.files import Source, read_source
 from ground.records import AtLeastOne
+from topology.taints import parse_tolerations
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from extender.live_cluster import ListedCluster
     from topology.cluster import Cluster
     from topology.load import LoadedTopology
@@ -140,7 +140,6 @@ class ClusterFiles:
             return replace(open_kubernetes(listed), running=(listed.nodes,) if jobs else None)
         if not jobs:
             return OpenedCluster(self.cluster)
-        from ground.files import read_source
         from topology.readers.kubernetes import Kubernetes
 
         file = read_source(self.cluster)
@@ -193,7 +192,6 @@ class ClusterFiles:
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
         from topology.load import load_topology
-        from topology.taints import parse_tolerations
 
         loaded = load_topology(
             opened.topology,
@@ -236,14 +234,14 @@ def open_kubernetes(listed: ListedCluster) -> OpenedCluster:
     return OpenedCluster(listed.nodes, (plans,) if promised else (), tuple(notes))
 
 
-cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
+cluster_options = options_of(ClusterFiles, to="files")  # Give a command --cluster and what lies over it
 OF_SLURM = ("partition", "constraint", "reservation", "exclude", "time", "unlisted")  # What decides beside --busy
 OVERLAY = (
     *("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "shared_gpus", "tolerate"),
     *("busy", *OF_SLURM),
 )
 
-state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
+state_options = options_of(ClusterFiles, to="files", only=("format", *OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""
 
 overlay_options = options_of(ClusterFiles, only=OVERLAY)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from arnold.console.output import verbosity_options
+from arnold.console.output import JSON, kept_as, verbosity_options
 from arnold.options.field_options import DependentOption, check_results, finite
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, UnknownName, did_you_mean
 
 
 class Command(click.Command):
@@ -119,15 +119,42 @@ def said_again(name: str, *more: str, without: Collection[str] = ()) -> str:
 
 
 class Group(click.Group):
-    """A group of commands; ``-q`` and ``-v`` may stand before the name of its command as well as after."""
+    """A group of commands; ``-q`` and ``-v`` may stand before the name of its command as well as after.
+
+    The first sentence of a command is its line in the help of the group.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.params += verbosity_options()
 
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of its commands, in the order in which they are made."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name.
+
+        :raises UnknownName: there is none; with the closest name.
+        """
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is None and name == "help":
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [*args[1:], "--help"])
+        if command is None and not name.startswith("-"):
+            names = self.list_commands(ctx)
+            fix = f"{did_you_mean(name, names)}commands: {', '.join(names)}"
+            raise UnknownName(f"there is no command {name!r}", where=ctx.command_path, fix=fix)
+        return (name, command, args[1:]) if command else super().resolve_command(ctx, args)
+
 
 class JsonCommand(Command):
-    """A command with ``--json``, passed on as ``as_json``.
+    """A command with ``--json``: how its answer is printed is no business of the command (:func:`prints_json`).
 
     :param document: ``module:name`` of the JSON record or pydantic model, or union of them, that ``--json`` prints;
         imported only to print its schema.
@@ -138,9 +165,11 @@ class JsonCommand(Command):
         self.document = document
         self.params.append(
             click.Option(
-                ["--json", "as_json"],
+                ["--json"],
                 is_flag=True,
                 is_eager=True,
+                expose_value=False,
+                callback=kept_as(JSON),
                 help="Print one JSON document (see `arnold schema`).",
             )
         )

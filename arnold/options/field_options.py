@@ -9,8 +9,7 @@
         shapes: tuple[str, ...] = field(default=(), metadata={"option": "--shape"})
 
     @click.command("plan")
-    @options_of(PlanQuestion)
-    @takes(question=PlanQuestion)
+    @options_of(PlanQuestion, to="question")
     def command(*, question: PlanQuestion) -> None: ...
 
 The module of the dataclass imports neither click nor this one.  The type of a field says what its option takes:
@@ -126,8 +125,9 @@ WORDS: Mapping[str, str] = MappingProxyType(
 
 
 def options_of(
-    kind: type,
+    kind: type | partial[Any],
     *,
+    to: str | None = None,
     only: Collection[str] | None = None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
     completions: Mapping[str, Completion] = MappingProxyType({}),
@@ -135,22 +135,26 @@ def options_of(
     """Return a decorator that gives a command one option for each field of a dataclass, in their order; for a field
     that is a dataclass itself, those of its fields.
 
-    The command gets the values by the names of the fields, or with :func:`takes` the dataclass that they describe.
+    The command gets the values by the names of the fields, or the dataclass that they describe.
 
+    :param kind: as :func:`takes` has it.
+    :param to: parameter of the command that gets the dataclass; ``None`` = the values by the names of the fields.
     :param only: names of the fields that are options of this command; ``None`` = all.
     :param defaults: name of a field -> default of this command, instead of the field's.
     :param completions: name of a field -> what completes its value in a shell.
     :raises TypeError: a field is of a type that no option has, or its metadata has an unknown key.
     """
+    described: Any = kind.func if isinstance(kind, partial) else kind
 
     def decorate(command: F) -> F:
-        for field in reversed(_option_fields(kind)):
-            if (part := _parts(kind).get(field.name)) is not None:
+        command = command if to is None else takes(**{to: kind})(command)
+        for field in reversed(_option_fields(described)):
+            if (part := _parts(described).get(field.name)) is not None:
                 command = options_of(part)(command)
             elif only is None or field.name in only:
                 own = field.default if field.default_factory is MISSING else field.default_factory()
                 default = defaults.get(field.name, own)
-                command = _option(kind, field, default, completions.get(field.name))(command)
+                command = _option(described, field, default, completions.get(field.name))(command)
         return command
 
     return decorate

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import wraps
 from glob import glob
 from math import inf, nan
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from arnold.options.cluster_options import KUBERNETES, ClusterFiles
-from arnold.options.field_options import FILE, file_option, options_of, takes
+from arnold.options.field_options import FILE, F, file_option, options_of, takes
 from arnold.options.shared_options import PLACEMENT_HELP, RUNNING_JOBS_HELP
 from ground.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from ground.files import STDIN, Source, read_source
@@ -26,8 +27,6 @@ from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from health.recovery.machines import Machines
     from scheduler.job_files.job_file import JobFile
     from scheduler.outcome import Instance
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from topology.load import LoadedTopology
     from topology.running_jobs import LiveJobs
 
-F = TypeVar("F", bound=Callable[..., Any])
 Beside = TypeVar("Beside", bound="Instance | LoadedTopology")
 _MANIFEST = re.compile(r"""^\s*(?:\{\s*)?["']?apiVersion["']?\s*:""", re.MULTILINE)
 PLACED = "placement"  # The format of running jobs of which each cell is known

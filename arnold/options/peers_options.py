@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import click
 from annotated_types import Gt, Interval
 
-from arnold.options.field_options import file_option, options_of, takes
+from arnold.options.field_options import F, file_option, options_of, takes
 from ground.errors import InvalidInput
 from ground.files import read_source
+from health.peers.metrics import canonical
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 
 if TYPE_CHECKING:
     from health.peers.comparison import ComparisonSettings
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
@@ -103,7 +102,6 @@ def asks_prometheus(command: F) -> F:
         plan: WatchPlan,
         **options: Any,
     ) -> Any:
-        from health.peers.metrics import canonical
         from health.peers.watch import Endpoint
 
         token = ""

@@ -21,14 +21,15 @@ from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
+from arnold.console.output import to_json
 from arnold.options.shared_options import ALGORITHM_HELP, PAGE_HELP
 from ground.errors import InvalidInput, did_you_mean
 from ground.quantities import plural
+from scheduler.job import Job
 
 if TYPE_CHECKING:
     from arnold.documents.place_answer import PlaceDocument
     from arnold.documents.repair_answer import RepairDocument
-    from scheduler.job import Job
 
 LauncherFormat = Literal["hostfile", "rankfile", "nodelist", "slurm", "torchrun", "mpi"]
 
@@ -178,8 +179,6 @@ class PlacementOutputs:
         :param asked: option of sbatch -> its value, as it was asked which nodes are free.
         :raises InvalidInput: a name cannot stand in a file of its format.
         """
-        from arnold.console.output import to_json
-
         texts: dict[str, str] = {}
         for file, kind in self.formats().items():
             if kind == "json":

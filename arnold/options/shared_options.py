@@ -1,6 +1,6 @@
 """Options of several commands that no dataclass has, and their help: the same words wherever a name is used.
 
-They name a time as people write times, a live Kubernetes cluster, the algorithm, the page to save.
+They name a time as people write times, a live Kubernetes cluster, the algorithm, the page to save or to serve.
 """
 
 from __future__ import annotations
@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from arnold.options.field_options import DependentOption, complete_names, file_option
+from arnold.console.output import PAGE
+from arnold.options.field_options import DependentOption, F, complete_names, file_option
 from ground.errors import InvalidInput
+from scheduler.placement.types import ALGORITHMS
+
+if TYPE_CHECKING:
+    from arnold.pages.live_page import LiveSource
 
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
 AT_HELP = "Time that counts as now, such as 2026-11-17T14:00:00Z, or a day in UTC."
@@ -48,7 +53,18 @@ yes_option = click.option(
 )
 """Give a command ``--yes``."""
 
-html_option = file_option("--html", written=True, help=PAGE_HELP)  # Give a command ``--html``
+own_page_option = file_option("--html", written=True, help=PAGE_HELP)  # ``--html`` of a command that draws its page
+
+
+def html_option(command: F) -> F:
+    """Give a command ``--html``, the page of what it answers: :func:`~arnold.console.output.answer` writes it."""
+
+    @wraps(command)
+    def call(*, html: str | None, **options: Any) -> Any:
+        click.get_current_context().meta[PAGE] = html
+        return command(**options)
+
+    return own_page_option(cast("F", call))
 
 
 def priority_option(*needs: str) -> Callable[[F], F]:
@@ -82,8 +98,6 @@ def policy_option(*needs: str, default: str = "fifo-backfill") -> Callable[[F], 
 
 def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return names of algorithms, for the shell."""
-    from scheduler.placement.types import ALGORITHMS
-
     return complete_names(ALGORITHMS.names(), incomplete)
 
 
@@ -92,9 +106,6 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     from scheduler.queue.policy import POLICIES
 
     return complete_names(POLICIES.names(), incomplete)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def at_option(function: F) -> F:
@@ -149,3 +160,37 @@ def kubeconfig_options(command: F) -> F:
     file_help = "File that names cluster and user.  [default: $KUBECONFIG or ~/.kube/config]"
     with_context = click.option("--context", metavar="NAME", help=context_help)(call)
     return cast("F", file_option("--kubeconfig", help=file_help)(with_context))
+
+
+def page_options(command: F) -> F:
+    """Give a command ``--bind`` and ``--host-name``."""
+    named = click.option(
+        "--host-name",
+        multiple=True,
+        metavar="NAME",
+        help="Name or address by which others open the page: it may then listen beyond this machine, without a login.",
+    )(command)
+    return click.option(
+        "--bind",
+        default="127.0.0.1:8890",
+        show_default=True,
+        metavar="HOST:PORT",
+        help="Address and port to listen on.",
+    )(named)
+
+
+def show_live(source: LiveSource, *, bind: str, host_names: tuple[str, ...]) -> None:
+    """Show the page of a cluster until SIGTERM or Ctrl-C.
+
+    :raises InvalidInput: an option is wrong, or the address is taken; what ends the following of the cluster.
+    """
+    import asyncio
+
+    from arnold.pages.live_page import ClusterPage
+    from extender.service.page_server import known_by, serve_page
+    from extender.service.settings import parse_address
+
+    address = parse_address(bind)
+    hosts = known_by(address, host_names)
+    page = ClusterPage(source)
+    asyncio.run(serve_page(page, address, hosts, said=lambda where: click.echo(f"{where} (Ctrl-C ends it)")))

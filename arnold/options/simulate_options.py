@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Gt, Interval
 
+from arnold.options.shared_options import parse_time
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import check_writable, read_source, write_files
 from ground.quantities import plural
+from scheduler.affinity import Record
+from scheduler.job import DEFAULT_ALPHA
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
+from simulator.sheet import TextTable
 
 if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
     from simulator.history import RunHistory
     from simulator.replay import Replay
     from simulator.results import RunSummary, TimeSeries
-    from simulator.sheet import TextTable
     from simulator.study import Inputs
     from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
@@ -169,9 +172,6 @@ def write_replay(
     return notes
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
     """A trace, and what is done to it before it is replayed."""
@@ -270,7 +270,6 @@ class FlagOptions:
         :param nodes: names, of all clusters of a study.
         :raises ArnoldError: a file is unusable or names no such node, or ``--starts-at`` is no time.
         """
-        from arnold.options.shared_options import parse_time
         from topology.flag_sources import flags_over_time
 
         first, epoch = trace.records[0].submit, trace.epoch
@@ -364,8 +363,6 @@ def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tu
     :param clusters: by the names that they have in the answer.
     :raises ArnoldError: a file is unusable, or options contradict each other.
     """
-    from scheduler.affinity import Record
-    from scheduler.job import DEFAULT_ALPHA
     from simulator.study import Inputs
 
     settings = replace(

@@ -18,7 +18,7 @@ from arnold.pages.study_page import comparison_cards
 from ground.quantities import HOUR, Kind, duration, number, percent, plural
 from simulator.history import ENDED, RunHistory
 from simulator.results import NAMES, RunSummary, SizeWaits, TimeSeries, size_class
-from simulator.sheet import Chart, Series
+from simulator.sheet import Chart, Series, TextTable
 from simulator.sim_job import SimJob
 from simulator.study import Comparison
 from topology.cluster import FloatArray, IntArray
@@ -28,7 +28,6 @@ from topology.drawing.renderers import node_data, svg_drawing
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
-    from simulator.sheet import TextTable
 
 MOST_JOBS = 4_000  # Jobs in the table; of longer traces those that waited longest, then those with most GPU time
 LEAST_WAIT = 1.0  # Seconds at the left end of the axis of waits; shorter ones stand there

@@ -18,7 +18,7 @@ import pytest
 import urllib3
 import yaml
 
-from arnold.commands.watch import GangWatch
+from arnold.gang_watch import GangWatch
 from extender.cluster_api.connect import WhichCluster
 from health.peers.comparison import ComparisonSettings
 from health.peers.sample_sources import DEFAULT_QUERIES, StallPlan, WatchPlan

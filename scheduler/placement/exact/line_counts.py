@@ -54,8 +54,6 @@ class LineCounts:
     room: IntArray  # shape [closest domains], cells that each takes
     touches: Sequence[int]  # by level, domains that a line may touch
     cross: Sequence[int]  # by level, domains that a cross line may touch
-    # shape [broadest domains, lines], cells that each has there, where that is given: domains from 0 on
-    given: IntArray | None = None
 
     def lay(self, limit: Slice) -> tuple[Answer, IntArray | None]:
         """Return whether the lines can be counted out, and the closest domain of each cell, shape [length, lines].
@@ -63,23 +61,11 @@ class LineCounts:
         A "no" is proved by a complete search.  A "yes" may come without cells: counts do not see whether domains alike
         can be told apart, nor all that cross lines need which may touch fewer domains than they have cells.
         """
-        answer, held = self.count(limit)
-        return answer, None if held is None else self._laid(held, limit)
-
-    def count(self, limit: Slice) -> tuple[Answer, IntArray | None]:
-        """Return whether the lines can be counted out, and the cells of each in each closest domain, shape [closest
-        domains, lines]: where these follow, as :meth:`lay` says, without a look at cross lines.
-        """
         counted: list[list[Counts]] = []  # by level
-        given: list[list[Counts]] = []
-        if self.given is not None:
-            given = [
-                [Counts([k], (cells > 0).astype(int).tolist(), cells.tolist()) for k, cells in enumerate(self.given)]
-            ]
-        # cross lines tell the domains apart that limit them, and so does what is given
-        limited = (level + 1 for level, most in enumerate(self.cross) if most < self.lines)
-        for apart in range(max(limited, default=len(given)), len(self.paths) + 1):
-            for kept in (counted, given) if counted else (given,):
+        # cross lines tell the domains apart that limit them
+        least = max((level + 1 for level, most in enumerate(self.cross) if most < self.lines), default=0)
+        for apart in range(least, len(self.paths) + 1):
+            for kept in (counted, []) if counted else ([],):
                 model, counts = self._model(apart, kept)
                 answer, solver = solve(model, limit)
                 if answer == "yes":
@@ -90,7 +76,7 @@ class LineCounts:
         held = np.zeros((len(self.room), self.lines), dtype=np.int32)
         for alike in counted[-1]:
             held[self.paths[-1] == alike.domains[0]] = np.array(alike.cells)
-        return "yes", held
+        return "yes", self._laid(held, limit)
 
     @cached_property
     def _inside(self) -> list[dict[int, list[int]]]:
@@ -152,7 +138,7 @@ class LineCounts:
         for of_level, most in zip(counts, self.touches, strict=True):
             for touched in zip(*(alike.touched for alike in of_level), strict=True):
                 model.add(sum(touched) <= most)
-        for of_level, before in zip(counts, kept, strict=False):
+        for of_level, before in zip(counts, kept, strict=bool(kept)):
             number_of = {domain: number for number, together in enumerate(before) for domain in together.domains}
             parts: list[list[Counts]] = [[] for _ in before]
             for alike in of_level:

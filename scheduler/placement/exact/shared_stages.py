@@ -27,7 +27,7 @@ from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.schedule import fill_front
 from scheduler.placement.exact.solve import search_reduction
-from scheduler.placement.exact.starts import quick_starts, tight_fills
+from scheduler.placement.exact.starts import matched, quick_starts, tight_fills
 from scheduler.placement.moves import MoveChoices, MoveModel, greedy_targets, trimmed
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
@@ -71,31 +71,11 @@ def _rows(
     rows = []
     for line in lines:
         free = {cell: [column for column in columns_of[cell] if column in wanted] for cell in line if cell not in used}
-        cell_in = _matched(free)
+        cell_in = matched(free)
         if len(cell_in) == len(columns):
             rows.append([cell_in[column] for column in columns])
             used.update(cell_in.values())
     return rows
-
-
-def _matched(columns_of: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Return a largest matching of columns to cells: column -> cell."""
-    cell_in: dict[int, int] = {}
-
-    def settle(cell: int, tried: set[int]) -> bool:
-        for column in columns_of[cell]:
-            if column in tried:
-                continue
-            tried.add(column)
-            # a cell that is there already goes to another of its columns, if that can be had
-            if column not in cell_in or settle(cell_in[column], tried):
-                cell_in[column] = cell
-                return True
-        return False
-
-    for cell in columns_of:
-        settle(cell, set())
-    return cell_in
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Where the objective has terms that the pairs (S, R) do not see, the best pair ne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, islice, pairwise, product
@@ -13,18 +13,17 @@ from math import inf
 
 import numpy as np
 
+from scheduler.grid import CellGroups
 from scheduler.job import FAMILIES, Count, Hold, Job
 from scheduler.objective import TOLERANCE, objective_terms
 from scheduler.placement.admission import admissible
-from scheduler.placement.cpsat import Slice
+from scheduler.placement.cpsat import Slice, solve
 from scheduler.placement.exact.goals import GoalSearch, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LINES, LevelBounds
-from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import fill_front
-from scheduler.placement.exact.skeletons import EFFORT
 from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds, solve_grid
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.seating import seat
@@ -294,8 +293,8 @@ def goals_of(
     return goals
 
 
-_PACKED = 20_000  # Groups times closer domains up to which groups are packed: more take seconds to make
-_PACKING_EFFORTS = (EFFORT, 8 * EFFORT)  # Of each number of domains, at first and for those that this leaves open
+_PIECES = 4_000  # Of groups in one domain, times its closer ones, up to which they are packed: tenths of a second
+_PACKING_EFFORTS = (0.1, 1.0)  # Of the pieces of groups in one domain, at first and for those that this leaves open
 
 
 def pack_groups(goals: GoalSearch, search: PairSearch) -> None:
@@ -320,8 +319,6 @@ def pack_groups(goals: GoalSearch, search: PairSearch) -> None:
                 break
             for domain_of_cell in _spread_groups(goals, search, term, most, left):
                 packing = GroupPacking(cluster, job, term, reduction.level, domain_of_cell, reduction.admitted)
-                if packing.choices > _PACKED:
-                    continue
                 nodes = packing.pack(most, Slice(effort, goals.end - clock(), goals.limits.seed))
                 if nodes is not None:
                     goals.offer(nodes)
@@ -345,15 +342,9 @@ def _spread_groups(goals: GoalSearch, search: PairSearch, term: Count, most: int
         built = lattice.built[pair]
         built = built[np.lexsort(built.T)][:, np.lexsort(built)]
         yield reduction.domains[built][back]
-        for closer_first in (False, True):
-            yield reduction.domain_of_cell(built, closer_first=closer_first)[back]
     size, rest = divmod(job.grid.groups[term.family].largest, most)
-    if (
-        rest
-        or job.grid.rows % size
-        or len(np.unique(rows_of := job.grid.tied([term.family])[0])) * size * most != len(rows_of)
-    ):
-        return
+    if rest or np.bincount(job.grid.tied([term.family])[0]).max() != size * most:
+        return  # groups are not so many rows of one column
     nodes = np.flatnonzero(reduction.admitted)
     _, first, room = np.unique(closer.domain_of[nodes], return_index=True, return_counts=True)
     parts = np.bincount(reduction.level.domain_of[nodes[first]], weights=room // size, minlength=len(reduction.level))
@@ -367,9 +358,14 @@ def _spread_groups(goals: GoalSearch, search: PairSearch, term: Count, most: int
         yield order.astype(np.int32)[np.repeat(of_part, size, axis=0)][back]
 
 
+Piece = tuple[int, int]  # Cells of a group in a domain of the job's level, and how many closer domains they may touch
+
+
 @dataclass(frozen=True)
 class GroupPacking:
-    """Groups of one size, whose cells in domains of one level are to lie in few domains of a closer one."""
+    """Groups of one size, whose cells in domains of one level are to lie in few domains of a closer one: each of these
+    domains may be another one that has room for its pieces of groups.
+    """
 
     cluster: Cluster
     job: Job
@@ -379,48 +375,118 @@ class GroupPacking:
     admitted: BoolArray  # shape [nodes]
 
     @cached_property
-    def _given(self) -> tuple[IntArray, IntArray]:
-        """The domains in use, and the cells of each group in them, shape [domains, groups]."""
-        groups, domains = self.job.grid.groups[self.term.family], np.unique(self.domain_of_cell)
-        given = np.zeros((len(domains), len(groups.sizes)), dtype=np.int32)
-        np.add.at(given, (np.searchsorted(domains, self.domain_of_cell.ravel()), groups.group), 1)
-        return domains, given
+    def _cells(self) -> IntArray:
+        """Cells of each group in each domain in use, shape [domains, groups]."""
+        groups, (domains, of_cell) = self._groups, np.unique(self.domain_of_cell, return_inverse=True)
+        cells = np.zeros((len(domains), len(groups.sizes)), dtype=np.int32)
+        np.add.at(cells, (of_cell.ravel(), groups.group), 1)
+        return cells
 
     @cached_property
-    def _closer(self) -> IntArray:
-        """The closer domains with room in the domains in use, shape [3, domains]: by what they lie in, number, room."""
-        nodes = np.flatnonzero(self.admitted & np.isin(self.level.domain_of, self._given[0]))
+    def _closer(self) -> dict[int, tuple[IntArray, IntArray]]:
+        """Domain of the level -> the closer domains in it, the roomiest first, and nodes of each that may be used."""
+        nodes = np.flatnonzero(self.admitted)
         closer, first, room = np.unique(
             self.cluster.level(self.term.level).domain_of[nodes], return_index=True, return_counts=True
         )
-        return np.stack([np.searchsorted(self._given[0], self.level.domain_of[nodes[first]]), closer, room])
+        order, inside = np.argsort(-room, kind="stable"), self.level.domain_of[nodes[first]]
+        return {
+            int(domain): (closer[some], room[some])
+            for domain in np.unique(inside)
+            for some in [order[inside[order] == domain]]
+        }
 
     @property
-    def choices(self) -> int:
-        """Groups times closer domains."""
-        return int(self._given[1].shape[1] * self._closer.shape[1])
+    def _groups(self) -> CellGroups:
+        return self.job.grid.groups[self.term.family]
 
     def pack(self, most: int, limit: Slice) -> IntArray | None:
-        """Return nodes, shape [rows, columns], where no group touches more closer domains; ``None`` = none found."""
-        (_, given), (inside, closer, room) = self._given, self._closer
-        groups = self.job.grid.groups[self.term.family]
-        size, lines = groups.largest, given.shape[1]
-        paths = np.stack([inside, closer])
-        touches = int(np.count_nonzero(given, axis=0).max()), most
-        _, held = LineCounts(size, lines, paths, room, touches, (lines, lines), given).count(limit)
-        if held is None:
+        """Return nodes, shape [rows, columns], where no group touches more closer domains; ``None`` = none found.
+
+        :param limit: of the pieces in one domain.
+        """
+        parts = np.count_nonzero(self._cells, axis=0)
+        if parts.max() > most:
             return None
-        laid = np.empty(self.domain_of_cell.size, dtype=np.int32)
-        order = np.lexsort((self.domain_of_cell.ravel(), groups.group))
-        along = np.lexsort((closer, inside))
-        laid[order] = np.concatenate([np.repeat(closer[along], cells[along]) for cells in held.T])
+        # the largest piece of a group may be parted, the others lie in one closer domain each
+        touches = np.where(self._cells == self._cells.max(axis=0), most - parts + 1, 1)
+        laid: dict[tuple[tuple[Piece, ...], tuple[int, ...]], IntArray | None] = {}
+        places: list[tuple[IndexArray, tuple[Piece, ...]]] = []
+        fits: dict[int, list[int]] = {}  # part -> domains where its pieces fit
+        for number, (cells, of_piece) in enumerate(zip(self._cells, touches, strict=True)):
+            order = np.lexsort((of_piece, cells))[::-1][: np.count_nonzero(cells)]
+            pieces = tuple(zip(cells[order].tolist(), of_piece[order].tolist(), strict=True))
+            places.append((order, pieces))
+            for domain, (_, room) in self._closer.items():
+                if int(room.sum()) >= int(cells.sum()):
+                    key = pieces, tuple(room.tolist())
+                    if key not in laid:
+                        laid[key] = _pieces_inside(*key, limit)
+                    if laid[key] is not None:
+                        fits.setdefault(number, []).append(domain)
+        domain_of = {number: domain for domain, number in matched(fits).items()}
+        if len(domain_of) < len(places):
+            return None
+        closer_of_cell = np.empty(self.domain_of_cell.size, dtype=np.int32)
+        of_cell = np.unique(self.domain_of_cell, return_inverse=True)[1].ravel()
+        for number, (order, pieces) in enumerate(places):
+            closer, room = self._closer[domain_of[number]]
+            held = laid[pieces, tuple(room.tolist())]
+            assert held is not None, "they fit"
+            for group, cells in zip(order, held, strict=True):
+                closer_of_cell[(of_cell == number) & (self._groups.group == group)] = np.repeat(closer, cells)
         return seat(
             self.cluster,
             self.job,
             level=self.cluster.level(self.term.level),
-            domain_of_cell=laid.reshape(self.domain_of_cell.shape),
+            domain_of_cell=closer_of_cell.reshape(self.domain_of_cell.shape),
             admitted=self.admitted,
         )
+
+
+def matched(places_of: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Return a largest matching of things to the places where they may be: place -> thing."""
+    thing_in: dict[int, int] = {}
+
+    def settle(thing: int, tried: set[int]) -> bool:
+        for place in places_of[thing]:
+            if place in tried:
+                continue
+            tried.add(place)
+            # what is there already goes to another of its places, if that can be had
+            if place not in thing_in or settle(thing_in[place], tried):
+                thing_in[place] = thing
+                return True
+        return False
+
+    for thing in places_of:
+        settle(thing, set())
+    return thing_in
+
+
+def _pieces_inside(pieces: Sequence[Piece], room: Sequence[int], limit: Slice) -> IntArray | None:
+    """Return the cells of each piece in each closer domain, shape [pieces, domains]; ``None`` = not found.
+
+    :param room: of the closer domains, descending.
+    """
+    from scheduler.placement import cp_model
+
+    if len(pieces) * len(room) > _PIECES:
+        return None
+    model = cp_model.CpModel()
+    cells = [[model.new_int_var(0, min(size, most), "") for most in room] for size, _ in pieces]
+    for (size, touches), of_piece in zip(pieces, cells, strict=True):
+        touched = [model.new_bool_var("") for _ in room]
+        for here, most, touch in zip(of_piece, room, touched, strict=True):
+            model.add(here <= min(size, most) * touch)
+        model.add(sum(of_piece) == size)
+        model.add(sum(touched) <= touches)
+        # implied, and seen sooner so: what it touches has room for it
+        model.add(sum(min(size, most) * touch for most, touch in zip(room, touched, strict=True)) >= size)
+    for most, together in zip(room, zip(*cells, strict=True), strict=True):
+        model.add(sum(together) <= most)
+    answer, solver = solve(model, limit)
+    return np.array([[solver.value(here) for here in of_piece] for of_piece in cells]) if answer == "yes" else None
 
 
 def _least_by_holds(bounds: LevelBounds, pairs: float) -> float:

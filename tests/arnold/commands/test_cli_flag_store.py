@@ -439,7 +439,7 @@ def test_compact_refuses_what_is_no_time(arnold: Arnold, store: Path) -> None:
 def test_a_large_store_asks_to_be_compacted(arnold: Arnold, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From half of what it may be, whoever records is told."""
     assert "compact" not in arnold("flags", "record", "--store", store).out
-    monkeypatch.setattr("health.flags.flag_store.MAX_STORE_BYTES", store.stat().st_size + 10)
+    monkeypatch.setattr("arnold.documents.store_answers.MAX_STORE_BYTES", store.stat().st_size + 10)
     assert "arnold flags compact" in arnold("flags", "record", "--store", store).out
 
 

@@ -310,7 +310,7 @@ def test_an_interrupted_run_leaves_a_checkpoint_and_goes_on(
     whole, resumed, path = tmp_path / "whole.csv", tmp_path / "resumed.csv", tmp_path / "run.json"
     assert simulate("--jobs-out", str(whole), "--json", trace=trace).code == 0
     with monkeypatch.context() as patched:
-        patched.setattr("arnold.console.interrupts.asked_to_stop", _at_once)
+        patched.setattr("arnold.commands.simulate.asked_to_stop", _at_once)
         ran = simulate("--jobs-out", str(resumed), "--checkpoint", str(path), trace=trace)
     assert (ran.code, resumed.exists(), path.exists()) == (130, False, True)
     assert says(ran.err, str(path), "the same command")

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from arnold.commands.health_op_trace import TRACE
 from arnold.commands.run import run
+from arnold.commands.stragglers import TRACE
 from ground.files import read_source
 from health.whatif import Analysis, analyse, prepare, read_metadata, read_trace
 from health.whatif.analysis_result import TracedWorker
