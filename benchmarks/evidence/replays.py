@@ -15,7 +15,7 @@ from health.recovery.two_phase_replay import ReplayPlan, Replays, replay
 PLANS = {"16 machines": ReplayPlan(4, 4, 1), "128": ReplayPlan(4, 32, 2), "1,000": ReplayPlan(8, 125, 5)}
 NOISE = (0.0, 0.01, 0.03, 0.05)
 # Times that each part is run -> culprits -> most runs
-MOST_RUNS = {1: {0: 8, 1: 8, 2: 8}, 2: {0: 3, 1: 3, 2: 5}}
+MOST_RUNS = {1: {0: 8, 1: 8, 2: 8}, 2: {0: 3, 1: 3, 2: 5}, 3: {0: 3, 1: 3, 2: 5}}
 JOBS = 10  # For each seed of the options
 
 

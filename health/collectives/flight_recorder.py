@@ -497,6 +497,7 @@ class _Job:
                 dump.collectives[key] = [entry._replace(seq=i) for i, entry in enumerate(mine)]
         self._fronts = {rank: self._front(rank, dump) for rank, dump in dumps.items()}
         # who took part in what others have completed, and does not know that it is over, stands there
+        self._late = frozenset(rank for key in self._groups for rank in self._left_behind(key))
         for key in self._groups:
             reached = self._reached(key)
             over = max((done for done, _ in reached.values()), default=-1)
@@ -505,6 +506,15 @@ class _Job:
                 held = [e.order for e in mine if done < e.seq <= over and _OF_ALL.fullmatch(e.op)]
                 if held and self._sees(rank, mine) and held[-1] >= min(self._fronts[rank]):
                     self._fronts[rank] = frozenset(held[-1:])
+
+    def _left_behind(self, key: GroupKey) -> Iterator[int]:
+        """Yield the ranks whose first open operation of all is one of a group that all others in it have completed."""
+        reached = self._reached(key)
+        for rank in reached:
+            mine = _open(self._dumps[rank].collectives.get(key, []))
+            others = [reached[other][0] if other in reached else -1 for other in key.ranks if other != rank]
+            if mine and mine[0].order in self._fronts[rank] and others and min(others) >= mine[0].seq:
+                yield rank
 
     def _lacking(self, dump: Dump) -> int:
         """Return how many members of the group that a rank made last have no dump, as the recorder of gloo keeps its
@@ -588,6 +598,7 @@ class _Job:
             tuple(self._mismatches),
             settled=self._timed_out,
             unseen=unseen,
+            late=frozenset(self._index[rank] for rank in self._late),
             unrecorded=tuple(unrecorded),
         ), notes
 
@@ -633,6 +644,10 @@ class _Job:
                 stall = self._stall(number, key, entries, odd.seq, at.union(*standing.values()))
                 self._stalls.append(replace(stall, op=odd.op))
                 return
+        # nobody may stand in what some have enqueued behind other things: who stands nowhere has not come all the same
+        reached = self._reached(key)
+        if first is not None and any(not self._fronts[rank] and reached[rank][1] < first for rank in entries):
+            standing.setdefault(first, set())
         self._stalls += [self._stall(number, key, entries, *there) for there in sorted(standing.items())]
 
     def _ahead(self, entries: Entries) -> dict[int, set[int]]:

@@ -69,6 +69,8 @@ class Snapshot:
     unseen: frozenset[int] = frozenset()  # members without records: what they did is unknown
     # members in a collective that is under way: what waits for them does not wait for a fault of theirs
     busy: frozenset[int] = frozenset()
+    # members whose first open operation of all is one that all others of its group have completed
+    late: frozenset[int] = frozenset()
     # members that exchange what the records do not show, so that one of them that stands nowhere may wait for another
     unrecorded: tuple[frozenset[int], ...] = ()
 
@@ -272,8 +274,12 @@ def _at_the_root(snapshot: Snapshot, circle: Sequence[Stall]) -> tuple[RootKind,
     if members & snapshot.missing:  # where one has died, others without records have, too
         return "no-record", snapshot.missing
     if len(circle) == 1 and not stall.absent & snapshot.idle:
-        few = len(stall.standing) < max(len(stall.passed), 2) and stall.standing | stall.passed == members
-        return ("not-completed", stall.standing) if few and stall.passed else ("transfer", frozenset())
+        few = len(stall.standing) < max(len(stall.passed), 2)
+        # of two halves a link between them may be broken, which holds up nothing earlier
+        behind = stall.standing if few else stall.standing & snapshot.late
+        if behind and stall.passed and stall.standing | stall.passed == members:
+            return "not-completed", behind
+        return "transfer", frozenset()
     crossed = _crossed(snapshot, circle)
     if not crossed or (any(stall.behind for stall in circle) and not snapshot.unrecorded):
         return "transfer", frozenset()  # which may be under way at the same time

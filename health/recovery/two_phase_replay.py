@@ -331,7 +331,7 @@ def replay_notes(replays: Replays) -> tuple[str, ...]:
             "Groups of one replica reduce no gradients between replicas: a fault of that traffic stays hidden."
         )
     if not replays.settled and replays.repeats == 1:
-        notes.append("Healthy parts fail by chance, too: each part run twice (--repeats 2) decides in fewer runs.")
+        notes.append("Healthy parts fail by chance, too: parts run three times (--repeats 3) decide in fewer runs.")
     if replays.runs and 2 * sum(map(sum, (run.failed for run in replays.runs))) > replays.tests:
         notes.append("More than half of all parts failed: the job itself may be at fault.")
     if replays.culprits and not replays.settled:

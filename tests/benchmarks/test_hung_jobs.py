@@ -35,6 +35,14 @@ def test_a_rank_that_stops_is_named(shape: Shape, kind: FaultKind, timed: bool) 
     assert found == culprits
 
 
+@pytest.mark.parametrize(("kind", "seed", "culprits"), [("lock", 8, {2, 5}), ("error", 4, {5, 7})])
+def test_two_at_once_are_both_named(kind: FaultKind, seed: int, culprits: set[int]) -> None:
+    """Rank 5 stopped, and 4 has enqueued what it lacks, behind what 2 holds up; of four that exchange tokens two have
+    completed it, and the others not even what was before.
+    """
+    assert named(Shape(2, 2, 2), kind, 2, seed, timed=False) == (culprits, culprits)
+
+
 @examples(40)
 @given(
     st.builds(Shape, st.integers(1, 3), st.integers(2, 3), st.integers(2, 3)),

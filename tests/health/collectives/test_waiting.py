@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,9 +90,14 @@ def test_one_of_two_that_stands_in_what_the_other_completed() -> None:
 
 
 def test_half_that_stand_are_not_blamed() -> None:
-    """As many stand in it as have completed it: a link between the halves may be broken, and nobody is named."""
-    (root,) = find_roots(snapshot(stall(0, {0, 1}, set(), passed={2, 3})))
+    """As many stand in it as have completed it: a link between the halves may be broken, and nobody is named.  It holds
+    up nothing earlier: whoever stood before in what all others have completed is named.
+    """
+    halves = snapshot(stall(0, {0, 1}, set(), passed={2, 3}))
+    (root,) = find_roots(halves)
     assert (root.kind, root.suspects) == ("transfer", ())
+    (root,) = find_roots(replace(halves, late=frozenset({1})))
+    assert (root.kind, root.suspects) == ("not-completed", (1,))
 
 
 def test_every_member_that_came_nowhere_is_named() -> None:
