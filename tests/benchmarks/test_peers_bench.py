@@ -162,7 +162,7 @@ def test_every_table_of_evidence_can_be_asked_for() -> None:
     with_table = {name: module for name, module in tables.items() if hasattr(module, "table")}
     assert with_table.keys() == {*EVIDENCE}
     for module in with_table.values():
-        signature(module.table).bind(seeds=1, torch="", runs=Path(), public=False)
+        signature(module.table).bind(seeds=1, torch="", nvrx="", runs=Path(), public=False)
 
 
 def test_figures_of_single_parts_by_hand() -> None:
