@@ -13,13 +13,14 @@ from math import inf
 
 import numpy as np
 
+from ground.errors import InvalidJob
 from scheduler.grid import CellGroups
 from scheduler.job import FAMILIES, Count, Hold, Job
 from scheduler.objective import TOLERANCE, objective_terms
 from scheduler.placement.admission import admissible
 from scheduler.placement.cpsat import Slice, solve
 from scheduler.placement.exact.goals import GoalSearch, weighed
-from scheduler.placement.exact.lattice import PairSearch
+from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LINES, LevelBounds
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
@@ -301,7 +302,7 @@ def pack_groups(goals: GoalSearch, search: PairSearch) -> None:
     """Offer placements in which the groups of a soft term touch few domains of a closer level.
 
     At the job's level the cells lie as a pair has them that is built, or as is best where parts of groups, as large as
-    the number of closer domains makes them, stay whole; a model of counts shares the groups out inside.
+    the number of closer domains makes them, stay whole; what a domain has of the groups is packed inside.
     """
     reduction, bounds, lattice = goals.reduction, goals.bounds, search.lattice
     cluster, job, terms = reduction.cluster, reduction.job, goals.goals[0]
@@ -311,39 +312,45 @@ def pack_groups(goals: GoalSearch, search: PairSearch) -> None:
         inside = depth > cluster.level_index(reduction.level.name) and reduction.blocks.size == 1
         if term.family in LINES or not inside or not groups.one_each or np.ptp(groups.sizes):
             continue
+        try:
+            tied = job.grid.tied([term.family])
+        except InvalidJob:
+            continue  # groups that share nodes unequally
         others = [other for other in terms if other is not term and other.family not in LINES]
         fewest, rest = round(bounds.least([term]) / term.weight), bounds.least(others) if others else 0.0
         for most in range(fewest, len(cluster.level(term.level))):
-            left = goals.best.costs[0] - rest - term.weight * most - TOLERANCE
-            if lattice.bound() >= left or clock() >= goals.end:
+            below = goals.best.costs[0] - rest - term.weight * most - TOLERANCE
+            if lattice.bound() >= below or clock() >= goals.end:
                 break
-            for domain_of_cell in _spread_groups(goals, search, term, most, left):
+            for domain_of_cell in _spread_groups(goals, lattice, term, tied=tied, most=most, below=below):
                 packing = GroupPacking(cluster, job, term, reduction.level, domain_of_cell, reduction.admitted)
-                nodes = packing.pack(most, Slice(effort, goals.end - clock(), goals.limits.seed))
+                nodes = packing.pack(most, effort, goals.end)
                 if nodes is not None:
                     goals.offer(nodes)
                     break
 
 
-def _spread_groups(goals: GoalSearch, search: PairSearch, term: Count, most: int, left: float) -> Iterator[IntArray]:
-    """Yield the domain of the job's level of each cell, shape [rows, columns], with less of Eq. 2 than is left.
+def _spread_groups(
+    goals: GoalSearch, lattice: Lattice, term: Count, *, tied: tuple[IntArray, IntArray], most: int, below: float
+) -> Iterator[IntArray]:
+    """Yield the domain of the job's level of each cell, shape [rows, columns], with Eq. 2 below a number.
 
-    :param most: closer domains that the groups of the term may touch.
+    :param tied: which rows the groups of the term tie together, shape [rows], and which columns, shape [columns].
+    :param most: closer domains that the groups may touch.
     """
-    reduction, lattice, params = goals.reduction, search.lattice, goals.params
+    reduction, params = goals.reduction, goals.params
     job, closer = reduction.job, reduction.cluster.level(term.level)
     # rows may change places, and columns: those alike go to the same groups
-    rows, columns = (np.argsort(lines, kind="stable") for lines in job.grid.tied([term.family]))
-    back = np.ix_(np.argsort(rows), np.argsort(columns))
+    back = np.ix_(*(np.argsort(np.argsort(lines, kind="stable")) for lines in tied))
     for point in lattice.pareto():
         pair = point.dp, point.pp
-        if lattice.cost(pair) >= left:
+        if lattice.cost(pair) >= below:
             continue
         built = lattice.built[pair]
         built = built[np.lexsort(built.T)][:, np.lexsort(built)]
         yield reduction.domains[built][back]
     size, rest = divmod(job.grid.groups[term.family].largest, most)
-    if rest or np.bincount(job.grid.tied([term.family])[0]).max() != size * most:
+    if rest or np.bincount(tied[0]).max() != size * most:
         return  # groups are not so many rows of one column
     nodes = np.flatnonzero(reduction.admitted)
     _, first, room = np.unique(closer.domain_of[nodes], return_index=True, return_counts=True)
@@ -400,16 +407,17 @@ class GroupPacking:
     def _groups(self) -> CellGroups:
         return self.job.grid.groups[self.term.family]
 
-    def pack(self, most: int, limit: Slice) -> IntArray | None:
+    def pack(self, most: int, effort: float, end: float) -> IntArray | None:
         """Return nodes, shape [rows, columns], where no group touches more closer domains; ``None`` = none found.
 
-        :param limit: of the pieces in one domain.
+        :param effort: of the pieces in one domain; ``end``: of the time.
         """
-        parts = np.count_nonzero(self._cells, axis=0)
-        if parts.max() > most:
+        pieces_of_group = np.count_nonzero(self._cells, axis=0)
+        if pieces_of_group.max() > most:
             return None
         # the largest piece of a group may be parted, the others lie in one closer domain each
-        touches = np.where(self._cells == self._cells.max(axis=0), most - parts + 1, 1)
+        touches = np.ones_like(self._cells)
+        touches[self._cells.argmax(axis=0), np.arange(len(pieces_of_group))] += most - pieces_of_group
         laid: dict[tuple[tuple[Piece, ...], tuple[int, ...]], IntArray | None] = {}
         places: list[tuple[IndexArray, tuple[Piece, ...]]] = []
         fits: dict[int, list[int]] = {}  # part -> domains where its pieces fit
@@ -421,7 +429,9 @@ class GroupPacking:
                 if int(room.sum()) >= int(cells.sum()):
                     key = pieces, tuple(room.tolist())
                     if key not in laid:
-                        laid[key] = _pieces_inside(*key, limit)
+                        if clock() >= end:
+                            return None
+                        laid[key] = _pieces_inside(*key, Slice(effort, end - clock()))
                     if laid[key] is not None:
                         fits.setdefault(number, []).append(domain)
         domain_of = {number: domain for domain, number in matched(fits).items()}

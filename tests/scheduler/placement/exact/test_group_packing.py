@@ -8,16 +8,14 @@ import pytest
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Job, Parallelism
 from scheduler.objective import evaluate, objective_terms
-from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.starts import GroupPacking
 from scheduler.placement.types import Limits
+from scheduler.work_clock import clock
 from tests.scheduler.placement.exact.test_exact_holds import racks
-
-LIMIT = Slice(5.0, 60.0)
 
 
 def expert_job(rows: int, columns: int, experts: int, weight: float = 0.3) -> Job:
@@ -33,11 +31,11 @@ def test_parts_of_groups_are_packed_whole() -> None:
     job, cluster = expert_job(4, 2, 4), racks((2, 2, 2), (1, 1), (3, 4, 1))
     minipod = np.array([[0, 0], [0, 0], [0, 0], [1, 1]], dtype=np.int32)
     packing = GroupPacking(cluster, job, job.counts[0], cluster.level("minipod"), minipod, cluster.idle)
-    nodes = packing.pack(2, LIMIT)
+    nodes = packing.pack(2, 5.0, clock() + 60)
     assert nodes is not None
     assert evaluate(cluster, job, nodes).by_level["rack"]["ep"] == 2
     assert cluster.level("minipod").domain_of[nodes[:3]].tolist() == [[2, 2]] * 3
-    assert packing.pack(1, LIMIT) is None
+    assert packing.pack(1, 5.0, clock() + 60) is None
 
 
 def test_whole_rows_take_the_groups_across_them_apart() -> None:
