@@ -57,6 +57,9 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "needs weeks of an accounting; tests/arnold/commands/test_cli_flag_store.py has one",
         ),
     },
+    "docs/how-to/native-groups.md": {
+        "podman": ("", "needs an engine and a registry"),
+    },
     "docs/how-it-works/health/peers.md": {
         "arnold health watch": ("", "goes on for ever; tests/health/peers/test_peers_watch.py has a Prometheus"),
         "arnold health peers job_1_norm.csv": ("", "public data; tests/health/peers/test_peers_public_data.py has it"),
