@@ -497,7 +497,7 @@ class _Job:
                 dump.collectives[key] = [entry._replace(seq=i) for i, entry in enumerate(mine)]
         self._fronts = {rank: self._front(rank, dump) for rank, dump in dumps.items()}
         # who took part in what others have completed, and does not know that it is over, stands there
-        self._late = frozenset(rank for key in self._groups for rank in self._left_behind(key))
+        self._late = frozenset(rank for key in self._groups if (rank := self._left_behind(key)) is not None)
         for key in self._groups:
             reached = self._reached(key)
             over = max((done for done, _ in reached.values()), default=-1)
@@ -507,14 +507,15 @@ class _Job:
                 if held and self._sees(rank, mine) and held[-1] >= min(self._fronts[rank]):
                     self._fronts[rank] = frozenset(held[-1:])
 
-    def _left_behind(self, key: GroupKey) -> Iterator[int]:
-        """Yield the ranks whose first open operation of all is one of a group that all others in it have completed."""
+    def _left_behind(self, key: GroupKey) -> int | None:
+        """Return the rank whose first open operation of all is one of a group that all others in it have completed."""
         reached = self._reached(key)
-        for rank in reached:
-            mine = _open(self._dumps[rank].collectives.get(key, []))
-            others = [reached[other][0] if other in reached else -1 for other in key.ranks if other != rank]
-            if mine and mine[0].order in self._fronts[rank] and others and min(others) >= mine[0].seq:
-                yield rank
+        done = {rank: reached[rank][0] if rank in reached else -1 for rank in key.ranks}
+        if len(done) < 2 or (last := min(done, key=done.__getitem__)) not in reached:
+            return None
+        mine = _open(self._dumps[last].collectives.get(key, []))
+        others = min(completed for rank, completed in done.items() if rank != last)
+        return last if mine and mine[0].order in self._fronts[last] and others >= mine[0].seq else None
 
     def _lacking(self, dump: Dump) -> int:
         """Return how many members of the group that a rank made last have no dump, as the recorder of gloo keeps its
