@@ -6,6 +6,7 @@ Where the objective has terms that the pairs (S, R) do not see, the best pair ne
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, islice, pairwise, product
@@ -14,7 +15,6 @@ from math import inf
 import numpy as np
 
 from ground.errors import InvalidJob
-from scheduler.grid import CellGroups
 from scheduler.job import FAMILIES, Count, Hold, Job
 from scheduler.objective import TOLERANCE, objective_terms
 from scheduler.placement.admission import admissible
@@ -306,16 +306,18 @@ def pack_groups(goals: GoalSearch, search: PairSearch) -> None:
     """
     reduction, bounds, lattice = goals.reduction, goals.bounds, search.lattice
     cluster, job, terms = reduction.cluster, reduction.job, goals.goals[0]
-    fill_front(search, seconds=goals.params.short_share * goals.limits.seconds)
-    for effort, term in product(_PACKING_EFFORTS, terms):
+    packings: list[tuple[GroupPacking, tuple[IntArray, IntArray]]] = []
+    for term in terms if reduction.blocks.size == 1 else ():
         groups, depth = job.grid.groups[term.family], cluster.level_index(term.level)
-        inside = depth > cluster.level_index(reduction.level.name) and reduction.blocks.size == 1
-        if term.family in LINES or not inside or not groups.one_each or np.ptp(groups.sizes):
-            continue
-        try:
-            tied = job.grid.tied([term.family])
-        except InvalidJob:
-            continue  # groups that share nodes unequally
+        inside = depth > cluster.level_index(reduction.level.name)
+        if term.family not in LINES and inside and groups.one_each and not np.ptp(groups.sizes):
+            with suppress(InvalidJob):  # groups that share nodes unequally
+                tied = job.grid.tied([term.family])
+                packings.append((GroupPacking(cluster, job, term, reduction.level, reduction.admitted), tied))
+    if packings:
+        fill_front(search, seconds=goals.params.short_share * goals.limits.seconds)
+    for effort, (packing, tied) in product(_PACKING_EFFORTS, packings):
+        term = packing.term
         others = [other for other in terms if other is not term and other.family not in LINES]
         fewest, rest = round(bounds.least([term]) / term.weight), bounds.least(others) if others else 0.0
         for most in range(fewest, len(cluster.level(term.level))):
@@ -323,8 +325,7 @@ def pack_groups(goals: GoalSearch, search: PairSearch) -> None:
             if lattice.bound() >= below or clock() >= goals.end:
                 break
             for domain_of_cell in _spread_groups(goals, lattice, term, tied=tied, most=most, below=below):
-                packing = GroupPacking(cluster, job, term, reduction.level, domain_of_cell, reduction.admitted)
-                nodes = packing.pack(most, effort, goals.end)
+                nodes = packing.pack(domain_of_cell, most, effort, goals.end)
                 if nodes is not None:
                     goals.offer(nodes)
                     break
@@ -378,16 +379,7 @@ class GroupPacking:
     job: Job
     term: Count  # family, and the closer level
     level: Level
-    domain_of_cell: IntArray  # shape [rows, columns], of the level
     admitted: BoolArray  # shape [nodes]
-
-    @cached_property
-    def _cells(self) -> IntArray:
-        """Cells of each group in each domain in use, shape [domains, groups]."""
-        groups, (domains, of_cell) = self._groups, np.unique(self.domain_of_cell, return_inverse=True)
-        cells = np.zeros((len(domains), len(groups.sizes)), dtype=np.int32)
-        np.add.at(cells, (of_cell.ravel(), groups.group), 1)
-        return cells
 
     @cached_property
     def _closer(self) -> dict[int, tuple[IntArray, IntArray]]:
@@ -403,25 +395,27 @@ class GroupPacking:
             for some in [order[inside[order] == domain]]
         }
 
-    @property
-    def _groups(self) -> CellGroups:
-        return self.job.grid.groups[self.term.family]
-
-    def pack(self, most: int, effort: float, end: float) -> IntArray | None:
+    def pack(self, domain_of_cell: IntArray, most: int, effort: float, end: float) -> IntArray | None:
         """Return nodes, shape [rows, columns], where no group touches more closer domains; ``None`` = none found.
 
+        :param domain_of_cell: shape [rows, columns], of the level.
         :param effort: of the pieces in one domain; ``end``: of the time.
         """
-        pieces_of_group = np.count_nonzero(self._cells, axis=0)
+        group_of = self.job.grid.groups[self.term.family].group
+        domains, place_of = np.unique(domain_of_cell.ravel(), return_inverse=True)
+        # of each group in each domain in use
+        cells_in = np.zeros((len(domains), int(group_of.max()) + 1), dtype=np.int32)
+        np.add.at(cells_in, (place_of, group_of), 1)
+        pieces_of_group = np.count_nonzero(cells_in, axis=0)
         if pieces_of_group.max() > most:
             return None
         # the largest piece of a group may be parted, the others lie in one closer domain each
-        touches = np.ones_like(self._cells)
-        touches[self._cells.argmax(axis=0), np.arange(len(pieces_of_group))] += most - pieces_of_group
+        touches = np.ones_like(cells_in)
+        touches[cells_in.argmax(axis=0), np.arange(len(pieces_of_group))] += most - pieces_of_group
         laid: dict[tuple[tuple[Piece, ...], tuple[int, ...]], IntArray | None] = {}
         places: list[tuple[IndexArray, tuple[Piece, ...]]] = []
         fits: dict[int, list[int]] = {}  # part -> domains where its pieces fit
-        for number, (cells, of_piece) in enumerate(zip(self._cells, touches, strict=True)):
+        for number, (cells, of_piece) in enumerate(zip(cells_in, touches, strict=True)):
             order = np.lexsort((of_piece, cells))[::-1][: np.count_nonzero(cells)]
             pieces = tuple(zip(cells[order].tolist(), of_piece[order].tolist(), strict=True))
             places.append((order, pieces))
@@ -437,19 +431,18 @@ class GroupPacking:
         domain_of = {number: domain for domain, number in matched(fits).items()}
         if len(domain_of) < len(places):
             return None
-        closer_of_cell = np.empty(self.domain_of_cell.size, dtype=np.int32)
-        of_cell = np.unique(self.domain_of_cell, return_inverse=True)[1].ravel()
+        closer_of_cell = np.empty(domain_of_cell.size, dtype=np.int32)
         for number, (order, pieces) in enumerate(places):
             closer, room = self._closer[domain_of[number]]
             held = laid[pieces, tuple(room.tolist())]
             assert held is not None, "they fit"
             for group, cells in zip(order, held, strict=True):
-                closer_of_cell[(of_cell == number) & (self._groups.group == group)] = np.repeat(closer, cells)
+                closer_of_cell[(place_of == number) & (group_of == group)] = np.repeat(closer, cells)
         return seat(
             self.cluster,
             self.job,
             level=self.cluster.level(self.term.level),
-            domain_of_cell=closer_of_cell.reshape(self.domain_of_cell.shape),
+            domain_of_cell=closer_of_cell.reshape(domain_of_cell.shape),
             admitted=self.admitted,
         )
 

@@ -30,12 +30,12 @@ def test_parts_of_groups_are_packed_whole() -> None:
     """
     job, cluster = expert_job(4, 2, 4), racks((2, 2, 2), (1, 1), (3, 4, 1))
     minipod = np.array([[0, 0], [0, 0], [0, 0], [1, 1]], dtype=np.int32)
-    packing = GroupPacking(cluster, job, job.counts[0], cluster.level("minipod"), minipod, cluster.idle)
-    nodes = packing.pack(2, 5.0, clock() + 60)
+    packing = GroupPacking(cluster, job, job.counts[0], cluster.level("minipod"), cluster.idle)
+    nodes = packing.pack(minipod, 2, 5.0, clock() + 60)
     assert nodes is not None
     assert evaluate(cluster, job, nodes).by_level["rack"]["ep"] == 2
     assert cluster.level("minipod").domain_of[nodes[:3]].tolist() == [[2, 2]] * 3
-    assert packing.pack(1, 5.0, clock() + 60) is None
+    assert packing.pack(minipod, 1, 5.0, clock() + 60) is None
 
 
 def test_whole_rows_take_the_groups_across_them_apart() -> None:
