@@ -311,19 +311,20 @@ class LevelBounds:
             rooms = self._rooms(names[-1], term.level)
             line_of, length = (groups.cell % columns, rows) if pair[0] == 1 else (groups.cell // columns, columns)
             line_of = line_of[np.argsort(groups.group, kind="stable")]
-            lines = [frozenset(some.tolist()) for some in np.split(line_of, np.cumsum(groups.sizes)[:-1])]
+            # the lines that each group has cells of, each set of them once
+            lines = {frozenset(of_group.tolist()) for of_group in np.split(line_of, np.cumsum(groups.sizes)[:-1])}
             touched = fewest
             if pair == (1, 1):
                 alone = [self._fewest_for_all(term, [room]) for room in rooms if int(room.sum()) >= rows * columns]
                 touched = min(alone, default=fewest)
             elif max(map(len, lines)) == 1:
                 touched = self._fewest_for_all(term, rooms)
-            elif len({cell for some in set(lines) for cell in some}) == sum(map(len, set(lines))):
+            elif len(frozenset().union(*lines)) == sum(map(len, lines)):
                 # whole lines with a group across them: it touches as many domains there as the lines do
                 whole = np.array([int(room.sum()) // length for room in rooms])
                 together = min(map(len, lines))
-                across = LineTouches(together, len(set(lines)), [whole[whole > 0]], 0.0)
-                touched = across.fewest(1) if whole.sum() >= together * len(set(lines)) else fewest
+                if whole.sum() >= together * len(lines):
+                    touched = LineTouches(together, len(lines), [whole[whole > 0]], 0.0).fewest(1)
             self._groups_where[key] = max(fewest, touched)
         return self._groups_where[key]
 
