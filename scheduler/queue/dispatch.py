@@ -42,7 +42,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count, islice, takewhile
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -126,7 +126,7 @@ class Dispatch(Generic[J]):
         """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
         kind = None if live or not policy.passing else kind
         if kind is not None and policy.claims_of_equals:
-            kind = lambda job: job.key  # noqa: E731
+            kind = attrgetter("key")
         sharing = policy.sharing
         # the namespace with which a job has its turn, and its share; empty = all are in one line
         self._group: Callable[[J], str] = (lambda job: job.namespace) if sharing else (lambda _: "")
