@@ -19,8 +19,6 @@ on the empty cluster (:func:`scheduler.objective.step_time`); to *slow nodes*, a
 Of what nothing says it is not known, and never 0: :data:`Unknown` is the reason in words.
 """
 
-from __future__ import annotations
-
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

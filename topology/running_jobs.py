@@ -16,8 +16,6 @@ preemptible is protected, and of one whose GPUs are not said all GPUs of its nod
 Source: squeue(1), scontrol(1), sacct(1).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

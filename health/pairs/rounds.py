@@ -6,8 +6,6 @@ and each round gives a node another partner.  With results, what is in doubt is 
 that are clear over a path that is, and all others go on with the pattern.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush

@@ -19,8 +19,6 @@ Left out: required levels of the whole job, sub-groups by hand, fractions of GPU
 whole free nodes).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal

@@ -13,8 +13,6 @@ words.  A number may be an object ``{set, infinite, number}``.
 Source: the manual page sacct(1) of Slurm 25.05.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
