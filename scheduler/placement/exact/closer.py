@@ -31,7 +31,7 @@ from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
-from scheduler.placement.exact.skeletons import EFFORT
+from scheduler.placement.exact.skeletons import EFFORT, Pods, decide_in_pods
 from scheduler.placement.exact.solve import seat_cells, seating_seconds, usable_part
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import LEAST_SECONDS, clock, spend
@@ -590,7 +590,8 @@ class TwoLevelBands:
 _TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
 _COUNTS = 2_000  # Lines times racks up to which they are counted: above 1,300 none was answered within ten seconds
-_COUNT_SHARE = 0.8  # Part of the time limit that this may take for one pair of the level above
+_COUNT_SHARE = 0.6  # Part of the time limit that this may take for one pair of the level above
+_SKELETON_SHARE = 0.9  # Part of the time limit that skeletons may take for one pair of the level above
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
@@ -827,6 +828,8 @@ class CloserSearch:
                 self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
         if lattice.open():
             self._count_lines(wanted, region, lattice, pair, transposed=transposed)
+        if lattice.open() and min(grid.rows, grid.columns) > 1:
+            self._decide_skeletons(wanted, region, lattice, pair, transposed=transposed)
         return lattice.bound()
 
     def _alone(self, wanted: Wanted, region: Region, pair: Pair, *, transposed: bool) -> Lattice:
@@ -974,6 +977,23 @@ class CloserSearch:
             lattice.most = wanted.most
             if self._goals.best is best:
                 failed.append(target)
+
+    def _decide_skeletons(
+        self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool
+    ) -> None:
+        """Decide pairs by models of which columns racks serve, and pods."""
+        pods = sorted(region.pods, key=lambda pod: -sum(pod.room))
+        racks = np.concatenate([pod.racks for pod in pods])
+        order = np.argsort(-wanted.closer.room[racks], kind="stable")
+        of_rack = np.repeat(np.arange(len(pods)), [len(pod.racks) for pod in pods])[order]
+        around = Pods(tuple(of_rack.tolist()), above[::-1] if transposed else above)
+        search = PairSearch(lattice, self._limits, self._params)
+        search.extend(min(wanted.end - clock(), _SKELETON_SHARE * self._limits.seconds))
+        decide_in_pods(search, around)
+        if lattice.built:
+            cells = racks[order][lattice.built[lattice.best]]
+            self._offer(wanted.closer, cells.T if transposed else cells, [pod.racks for pod in pods])
+            lattice.most = min(lattice.most, wanted.most)
 
     @staticmethod
     def _tied_lines(wanted: Wanted, *, transposed: bool) -> IntArray:

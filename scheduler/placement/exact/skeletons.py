@@ -2,15 +2,18 @@
 
 The model refutes where it has no solution.  For R = 2 a solution is a placement; else column generation over covers
 realises it by whole rows, or says which rows it lacks, and the model asks for one of these.
+
+Where the domains lie in broader ones, *pods*, that are held to a pair of their own, the same totals and columns are
+modelled of the pods beside those of the domains: what a domain serves its pod serves, and holds.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import accumulate, combinations, pairwise
+from functools import cache, cached_property, partial
+from itertools import accumulate, combinations, pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,24 +31,28 @@ if TYPE_CHECKING:
     from scheduler.placement import cp_model
 
 
+Variables = list[list["cp_model.IntVar"]]
+
+
 class DomainTotals:
     """What each domain k does in total: q_k columns served (its *width*), r_k rows touched, n_k cells.
 
     These totals know no column and no row by name, and satisfy five families of inequalities that every placement of
     the pair satisfies.  Widths are booleans, so that a model of the columns can speak of each.
 
+    :param kinds: of the domains that may be in use; neighbours of one kind are interchangeable.
     :param spare_rows: a domain with c cells in q columns may touch so many more rows than ceil(c / q).  With ``R * D``
         minus any lower bound on the sum of ceil(n / q) over the domains nothing is lost; with less the search is faster
         and its ``"no"`` proves nothing.
     """
 
-    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
-        from scheduler.placement import cp_model
-
-        cp = self.cp = cp_model.CpModel()
+    def __init__(
+        self, cp: cp_model.CpModel, problem: GridProblem, pair: Pair, *, kinds: Sequence[Hashable], spare_rows: int
+    ) -> None:
+        self.cp = cp
         self.problem = problem
         self.dp, self.pp = pair
-        self.capacities = problem.capacities[: usable_domains(problem, pair)]
+        self.capacities = problem.capacities[: len(kinds)]
         self._spare_rows = spare_rows
         self._tallest: dict[tuple[int, int], int] = {}
         self.domains = range(len(self.capacities))
@@ -67,8 +74,7 @@ class DomainTotals:
         self._cover_rows()
         self._cover_columns()
         for j, k in pairwise(self.domains):
-            # domains of equal capacity are interchangeable: in descending width
-            if self.capacities[j] == self.capacities[k]:
+            if kinds[j] == kinds[k]:  # in descending width
                 cp.add(self.width(j) >= self.width(k))
 
     def _rectangle(self, k: int, q: int) -> tuple[cp_model.LinearExprT, cp_model.LinearExprT]:
@@ -117,6 +123,28 @@ class DomainTotals:
     def width(self, k: int) -> cp_model.LinearExprT:
         """Return the columns that domain k serves."""
         return sum(q * is_q for q, is_q in self.width_is[k].items())
+
+    def add_columns(self) -> tuple[Variables, Variables]:
+        """Add whether each domain serves each column, and the cells that it gives; return both, by domain and column.
+
+        A column has at most S domains, which give its D cells.
+        """
+        cp, columns = self.cp, range(self.problem.columns)
+        serves = [[cp.new_bool_var("") for _ in columns] for _ in self.domains]
+        gives = []
+        for k, capacity in enumerate(self.capacities):
+            cp.add(sum(serves[k]) == self.width(k))
+            top = min(self.problem.rows, capacity)
+            gives.append([cp.new_int_var(0, top, "") for _ in columns])
+            for p, cells in enumerate(gives[k]):
+                # cells only in columns that it serves, and in each at most one of every row that it touches
+                cp.add(cells <= top * serves[k][p])
+                cp.add(cells <= self.rows(k))
+            cp.add(sum(gives[k]) == self.cells[k])
+        for p in columns:
+            cp.add(sum(serves[k][p] for k in self.domains) <= self.dp)
+            cp.add(sum(gives[k][p] for k in self.domains) == self.problem.rows)
+        return serves, gives
 
 
 _OFFSETS = 12  # The largest useful ones, from which weights of column covers are made: each adds four constraints
@@ -178,36 +206,83 @@ class Skeleton:
     cells: IntArray | None  # shape [rows, columns], the domain of each cell, where the model is exact (R = 2)
 
 
-class SkeletonModel:
-    """The model of one pair, made once and solved as often as wanted; ``spare_rows`` as in ``DomainTotals``."""
+@dataclass(frozen=True)
+class Pods:
+    """The broader domains that the domains of a problem lie in, all that a placement may touch."""
 
-    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int) -> None:
-        self.pair = pair
-        self._fits = sum(problem.capacities[: usable_domains(problem, pair)]) >= problem.cells
-        totals = self._totals = DomainTotals(problem, pair, spare_rows=spare_rows)
-        cp, columns = totals.cp, range(problem.columns)
-        # a boolean for each domain and column, and the cells that it gives
-        self._serves = [[cp.new_bool_var("") for _ in columns] for _ in totals.domains]
-        gives = []
-        for k, capacity in enumerate(totals.capacities):
-            cp.add(sum(self._serves[k]) == totals.width(k))
-            top = min(problem.rows, capacity)
-            gives.append([cp.new_int_var(0, top, "") for _ in columns])
-            for p, cells in enumerate(gives[k]):
-                # cells only in columns that it serves, and in each at most one of every row that it touches
-                cp.add(cells <= top * self._serves[k][p])
-                cp.add(cells <= totals.rows(k))
-            cp.add(sum(gives[k]) == totals.cells[k])
-        for p in columns:
-            # at most S domains in a column, which give its D cells
-            cp.add(sum(self._serves[k][p] for k in totals.domains) <= totals.dp)
-            cp.add(sum(gives[k][p] for k in totals.domains) == problem.rows)
+    of_domain: tuple[int, ...]  # the pod of each domain of the problem, the roomiest pod 0
+    pair: Pair  # (S, R) that is held at their level
+
+    @cached_property
+    def inside(self) -> list[list[int]]:
+        """The domains in each pod."""
+        domains: list[list[int]] = [[] for _ in range(1 + max(self.of_domain))]
+        for domain, pod in enumerate(self.of_domain):
+            domains[pod].append(domain)
+        return domains
+
+    def turned(self) -> Pods:
+        """Return the same for the transpose of the problem."""
+        return Pods(self.of_domain, self.pair[::-1])
+
+    def touched(self, sets: BoolArray) -> BoolArray:
+        """Return the pods that sets of domains touch, shape [sets, pods]; ``sets`` has shape [sets, domains]."""
+        return np.stack([sets[:, domains].any(axis=1) for domains in self.inside], axis=1)
+
+
+class SkeletonModel:
+    """The model of one pair, made once and solved as often as wanted; ``spare_rows`` as in ``DomainTotals``.
+
+    :param pods: that are held to a pair besides; ``None`` = the domains lie in no broader ones that count.
+    """
+
+    def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, pods: Pods | None = None) -> None:
+        from scheduler.placement import cp_model
+
+        self.pair, self.pods = pair, pods
+        cp, columns = cp_model.CpModel(), range(problem.columns)
+        kinds: list[Hashable] = list(problem.capacities[: usable_domains(problem, pair)])
+        if pods is not None:
+            kinds = list(zip(problem.capacities, pods.of_domain, strict=True))
+        totals = self._totals = DomainTotals(cp, problem, pair, kinds=kinds, spare_rows=spare_rows)
+        self._fits = sum(totals.capacities) >= problem.cells
+        outer = None if pods is None else self._add_pods(pods)
+        self._counts = cp.clone()
+        serves, gives = totals.add_columns()
+        self._serves = serves
+        if pods is not None and outer is not None:
+            # the broadest domains tell columns apart
+            serves, given = outer.add_columns()
+            for (pod, domains), p in product(enumerate(pods.inside), columns):
+                for k in domains:
+                    cp.add_implication(self._serves[k][p], serves[pod][p])
+                cp.add(sum(self._serves[k][p] for k in domains) >= serves[pod][p])
+                cp.add(sum(gives[k][p] for k in domains) == given[pod][p])
         # columns are interchangeable: in descending order as binary numbers, the first domain its highest digit
-        ordered = min(len(totals.capacities), _ORDERED)
-        value = [sum((1 << (ordered - 1 - k)) * self._serves[k][p] for k in range(ordered)) for p in columns]
+        ordered = min(len(serves), _ORDERED)
+        value = [sum((1 << (ordered - 1 - k)) * serves[k][p] for k in range(ordered)) for p in columns]
         for left, right in pairwise(value):
             cp.add(left >= right)
-        self._row_pairs = RowsOnDomainPairs(totals, self._serves) if pair[1] == 2 else None
+        self._row_pairs = RowsOnDomainPairs(totals, self._serves) if pair[1] == 2 and pods is None else None
+
+    def _add_pods(self, pods: Pods) -> DomainTotals:
+        """Add what pods do in total, beside the domains inside them."""
+        totals, inside = self._totals, pods.inside
+        cp, problem = totals.cp, totals.problem
+        kinds = [tuple(problem.capacities[k] for k in domains) for domains in inside]
+        grid = GridProblem(problem.rows, problem.columns, tuple(map(sum, kinds)))
+        outer = DomainTotals(cp, grid, pods.pair, kinds=kinds, spare_rows=problem.rows)
+        for pod, domains in enumerate(inside):
+            cp.add(sum(totals.cells[k] for k in domains) == outer.cells[pod])
+            for lines in (DomainTotals.rows, DomainTotals.width):
+                cp.add(sum(lines(totals, k) for k in domains) >= lines(outer, pod))
+                for k in domains:
+                    cp.add(lines(totals, k) <= lines(outer, pod))
+        return outer
+
+    def count(self, limit: Slice) -> Answer:
+        """Return ``"no"`` where there are no totals; others say little of whether there is a skeleton."""
+        return solve(self._counts, limit)[0] if self._fits else "no"
 
     def ask_for_row(self, prices: IntArray) -> None:
         """Leave only skeletons with a row as cheap as the average row is in every placement.
@@ -221,6 +296,11 @@ class SkeletonModel:
         most = int(np.dot(prices, totals.capacities)) // totals.problem.rows
         touches = [cp.new_bool_var("") for _ in totals.domains]
         cp.add(sum(touches) <= totals.pp)
+        if self.pods is not None:
+            entered = [cp.new_bool_var("") for _ in self.pods.inside]
+            cp.add(sum(entered) <= self.pods.pair[1])
+            for k, pod in enumerate(self.pods.of_domain):
+                cp.add_implication(touches[k], entered[pod])
         cost = []
         for p in range(totals.problem.columns):
             # its cell in column p lies in one domain, which it touches and which serves the column
@@ -367,27 +447,29 @@ _EPS = 1e-6  # Prices and numbers of rows closer than this are equal: the linear
 
 
 def realise(
-    problem: GridProblem, serves: BoolArray, *, pp: int, limit: Slice
+    problem: GridProblem, serves: BoolArray, *, pp: int, limit: Slice, pods: Pods | None = None
 ) -> tuple[IntArray | None, IntArray | None]:
-    """Place each cell of column p in a domain k with ``serves[k, p]``, in every row at most ``pp`` of them.
+    """Place each cell of column p in a domain k with ``serves[k, p]``, in every row at most ``pp`` of them, in no more
+    pods than are held to.
 
     :returns: shape [rows, columns], the domain of each cell, ``None`` when none was found (which proves nothing); and
         shape [domains], prices of a cell in each at which no row that the search knows is as cheap as the average row
         has to be, ``None`` when fractions of rows could be had.
     """
-    sets = covers(serves, pp, NODES)  # with more a skeleton is realised with some of them
+    sets = covers(serves, pp, NODES, pods)  # with more a skeleton is realised with some of them
     if not len(sets):
         # no row at all, so any prices will do
         return None, np.zeros(serves.shape[0], dtype=np.int32)
-    chosen, price = _column_generation(problem, serves, sets, pp, clock() + limit.wall)
+    chosen, price = _column_generation(problem, serves, sets, pp, clock() + limit.wall, pods=pods)
     if chosen is None:
         dearest = max(float(price.max()), _EPS)
         return None, np.floor(_PRICE_UNIT * price / dearest).astype(np.int32)
     return whole_rows(problem, serves, chosen, limit), None
 
 
-def covers(serves: BoolArray, pp: int, most: int) -> BoolArray:
-    """Return sets of at most ``pp`` domains that serve all columns, shape [covers, domains], up to so many.
+def covers(serves: BoolArray, pp: int, most: int, pods: Pods | None = None) -> BoolArray:
+    """Return sets of at most ``pp`` domains, in the pods that a row may touch, that serve all columns, shape [covers,
+    domains], up to so many.
 
     Branches on the uncovered column with the fewest domains; sets smaller than ``pp`` are filled up later, by price.
     """
@@ -395,6 +477,7 @@ def covers(serves: BoolArray, pp: int, most: int) -> BoolArray:
     # sets of columns and of domains as bits of an integer
     serves_bits = [int("".join("1" if s else "0" for s in reversed(row)), 2) for row in serves]
     everything = (1 << serves.shape[1]) - 1
+    in_pods = [] if pods is None else [sum(1 << k for k in domains) for domains in pods.inside]
     found: set[int] = set()
     visited: set[int] = set()
     stack: list[tuple[int, int]] = [(0, 0)]
@@ -408,19 +491,24 @@ def covers(serves: BoolArray, pp: int, most: int) -> BoolArray:
         column = min((p for p in range(len(domains_of)) if not covered >> p & 1), key=lambda p: len(domains_of[p]))
         for k in domains_of[column]:
             larger = cover | 1 << k
+            if pods is not None and sum(larger & inside > 0 for inside in in_pods) > pods.pair[1]:
+                continue
             if larger not in visited:
                 visited.add(larger)
                 stack.append((larger, covered | serves_bits[k]))
     return np.array([[cover >> k & 1 for k in range(serves.shape[0])] for cover in sorted(found)], dtype=np.bool_)
 
 
-def _fill_up(serves: BoolArray, covers: BoolArray, pp: int, price: FloatArray) -> BoolArray:
+def _fill_up(serves: BoolArray, covers: BoolArray, pp: int, price: FloatArray, pods: Pods | None) -> BoolArray:
     """Return the covers, those smaller than ``pp`` joined one after another by the domain that saves most."""
     filled = covers.copy()
     for _ in range(pp):
         small = np.flatnonzero(filled.sum(axis=1) < pp)
         paid = price[_cheapest_patterns(serves, filled[small], price)[1]]
         saved = np.stack([np.maximum(paid - p, 0.0) @ s for p, s in zip(price, serves, strict=True)], axis=1)
+        if pods is not None:
+            touched = pods.touched(filled[small])
+            saved[(touched.sum(axis=1) == pods.pair[1])[:, None] & ~touched[:, pods.of_domain]] = 0.0
         useful = saved.max(axis=1, initial=0.0) > _EPS
         if not useful.any():
             break
@@ -442,7 +530,7 @@ def _cheapest_patterns(serves: BoolArray, covers: BoolArray, price: FloatArray) 
 
 
 def _column_generation(
-    problem: GridProblem, serves: BoolArray, covers: BoolArray, pp: int, end: float
+    problem: GridProblem, serves: BoolArray, covers: BoolArray, pp: int, end: float, *, pods: Pods | None
 ) -> tuple[BoolArray | None, FloatArray]:
     """Return covers with rows that can reach D under the capacities, in fractions, or ``None``; and the last prices.
 
@@ -464,7 +552,7 @@ def _column_generation(
     # before the first duals: cells of small domains are dear, and any pattern is welcome
     price, wanted = 1.0 / capacity, np.inf
     while clock() < end:
-        candidates = _fill_up(serves, covers, pp, price)
+        candidates = _fill_up(serves, covers, pp, price, pods)
         spend(_ROUND_SECONDS + _COVER_SECONDS * covers.size)
         cost, domain = _cheapest_patterns(serves, candidates, price)
         before = len(used)
@@ -490,7 +578,10 @@ def _column_generation(
             # unions of two of them that are small enough: whole rows may have to lie between the two
             first, second = np.triu_indices(len(kept))
             unions = np.array(kept)[first] | np.array(kept)[second]
-            return np.unique(unions[unions.sum(axis=1) <= pp], axis=0), price
+            small = unions.sum(axis=1) <= pp
+            if pods is not None:
+                small &= pods.touched(unions).sum(axis=1) <= pods.pair[1]
+            return np.unique(unions[small], axis=0), price
         price = np.maximum([constraint.dual_value() for constraint in room], 0.0)
         wanted = 1.0 - goal.dual_value()
     return None, price
@@ -541,6 +632,7 @@ def whole_rows(
 # Effort of the first slice of a pair, of each after it twice as much; and of the integer program that makes whole rows
 # of fractions, for another skeleton may do as well
 EFFORT = 0.5
+_COUNT_EFFORT = 0.25  # The same of the first count of the totals of domains and pods
 # How a skeleton is looked for, as CP-SAT's linearization level and whether presolve is light: with a linear program, or
 # with presolve.  They succeed on different instances, and each confirms what the other refutes: a false "infeasible" of
 # CP-SAT with one worker has been reported
@@ -571,6 +663,42 @@ def decide_skeletons(search: PairSearch) -> None:
         effort, seed = 2 * effort, seed + 1
 
 
+def decide_in_pods(search: PairSearch, pods: Pods) -> None:
+    """Decide open pairs where pods are held to a pair besides, from the dearest pair down, in growing slices: what the
+    totals of domains and pods refute, on either view, then skeletons on the narrower one.
+    """
+
+    @cache
+    def model(pair: Pair, view: GridView) -> SkeletonModel:
+        around = pods.turned() if view.transposed else pods
+        return SkeletonModel(view.problem, view.turn(pair), spare_rows=search.spare_rows(view, pair), pods=around)
+
+    effort, seed, counted = _COUNT_EFFORT, search.limits.seed, set[tuple[Pair, GridView]]()
+    views = sorted(narrow_views(search), key=lambda view: view.problem.columns)
+    while views and search.lattice.open():
+        for pair in reversed(search.lattice.open()):
+            for view in search.views:
+                if search.left <= 0:
+                    return
+                too_many = view.problem.columns > 2 * search.params.narrow_columns
+                if too_many or (pair, view) in counted or search.lattice.is_refuted(pair):
+                    continue
+                answer = model(pair, view).count(Slice(effort, search.left, seed, linearization=2))
+                if answer == "no":
+                    search.lattice.refute(pair, "totals", "")
+                elif answer == "yes":
+                    counted.add((pair, view))
+        for pair in reversed(search.lattice.open()):
+            if search.left <= 0:
+                return
+            if not (search.lattice.is_built(pair) or search.lattice.is_refuted(pair)):
+                # one "no" is believed, as of all models of closer levels
+                way = _WAYS[(seed - search.limits.seed) % 2]
+                limit = Slice(2 * effort, search.left, seed)
+                decide_pair(search, views[0], model(pair, views[0]), limit, ways=[way])
+        effort, seed = 2 * effort, seed + 1
+
+
 def narrow_views(search: PairSearch) -> list[GridView]:
     """Return the views on which skeleton models are quick; if there is none, those on which they are of any use."""
     params = search.params
@@ -578,7 +706,14 @@ def narrow_views(search: PairSearch) -> list[GridView]:
     return narrow or [view for view in search.views if view.problem.columns <= 2 * params.narrow_columns]
 
 
-def decide_pair(search: PairSearch, view: GridView, model: SkeletonModel, limit: Slice) -> None:
+def decide_pair(
+    search: PairSearch,
+    view: GridView,
+    model: SkeletonModel,
+    limit: Slice,
+    *,
+    ways: Sequence[tuple[int, bool]] = _WAYS,
+) -> None:
     """Refute the pair of a model, realise a skeleton of it, or leave it undecided.
 
     A skeleton that cannot be realised says which rows are missing; the model learns to ask for them.
@@ -586,10 +721,10 @@ def decide_pair(search: PairSearch, view: GridView, model: SkeletonModel, limit:
     :param limit: of each way to look for a skeleton.
     """
     (dp, pp), asked = view.turn(model.pair), True
-    end = clock() + len(_WAYS) * limit.effort
+    end = clock() + len(ways) * limit.effort
     while asked and search.left > 0:
-        ways = [replace(limit, wall=search.left, linearization=level, light=light) for level, light in _WAYS]
-        answers = search.side_by_side([partial(model.find, way) for way in ways])
+        slices = [replace(limit, wall=search.left, linearization=level, light=light) for level, light in ways]
+        answers = search.side_by_side([partial(model.find, of_way) for of_way in slices])
         if all(answer == "no" for answer, _ in answers):
             sentence = (
                 f"two complete searches over which domains serve which stage found none in which no DP group touches "
@@ -601,7 +736,8 @@ def decide_pair(search: PairSearch, view: GridView, model: SkeletonModel, limit:
             cells, prices = skeleton.cells, None
             if cells is None:
                 rounding = Slice(EFFORT, search.left, limit.seed)
-                cells, prices = realise(view.problem, skeleton.serves, pp=model.pair[1], limit=rounding)
+                pp_of_view, pods = model.pair[1], model.pods
+                cells, prices = realise(view.problem, skeleton.serves, pp=pp_of_view, limit=rounding, pods=pods)
             if cells is not None:
                 search.build(view, cells, "skeleton")
                 return

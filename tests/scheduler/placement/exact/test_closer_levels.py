@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import random
 
 import numpy as np
@@ -17,9 +18,11 @@ from scheduler.outcome import Outcome
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.closer import PodTouches, TwoLevelBands, column_touches, lay_rows
+from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
 from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.exact.skeletons import Pods, decide_in_pods
 from scheduler.placement.moves import MoveChoices, MoveModel
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock
@@ -289,6 +292,48 @@ def test_touches_of_pods_and_racks_refute_no_placement(seed: int) -> None:
             seen.add(tuple((max(of[: shape[1]]), max(of[shape[1] :])) for of in lines))
     touches = PodTouches(*shape, tuple(map(tuple, pods)))
     assert not [pairs for pairs in seen if touches.refutes(*pairs)]
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(25)
+def test_skeletons_in_pods_settle_every_pair(seed: int) -> None:
+    """All placements of up to six cells on up to five racks in up to three pods, of which a pair of the pods is asked:
+    the least of them is built, in pods as asked, and nothing else that there is refuted.
+    """
+    chance = random.Random(seed)
+    pods = [list(chance.choices(range(1, 5), k=chance.randint(1, 2))) for _ in range(chance.randint(1, 3))]
+    shape = chance.choice([(2, 2), (3, 2), (2, 3)])
+    room, above = np.concatenate(pods), (chance.randint(1, 3), chance.randint(1, 3))
+    if room.sum() < shape[0] * shape[1]:
+        return
+    pods.sort(key=sum, reverse=True)
+    room, pod_of = np.concatenate(pods), np.repeat(np.arange(len(pods)), [len(pod) for pod in pods])
+    order = np.argsort(-room, kind="stable")
+    grid, pod_of = GridProblem(*shape, tuple(room[order].tolist())), pod_of[order]
+    outer = GridProblem(*shape, tuple(map(sum, pods)))
+    lattice = Lattice(grid, 0.4, 0.6)
+    decide_in_pods(PairSearch(lattice, Limits(seconds=20.0, workers=1, clock="work")), Pods(tuple(pod_of), above))
+    there = set()
+    for placement in itertools.product(range(len(pod_of)), repeat=grid.cells):
+        cells = np.reshape(placement, shape)
+        if grid.fits(cells) and all(map(operator.le, outer.pair_of(pod_of[cells]), above)):
+            there.add(grid.pair_of(cells))
+    assert not any(map(lattice.is_refuted, there))
+    assert min(map(lattice.cost, lattice.built), default=0.0) == min(map(lattice.cost, there), default=0.0)
+    assert lattice.proved if there else lattice.bound() == float("inf")
+    for cells in lattice.built.values():
+        assert all(map(operator.le, outer.pair_of(pod_of[cells]), above))
+
+
+def test_skeletons_see_pods_and_racks_at_once() -> None:
+    """A grid of 4 x 2 on pods of racks 2, 2 and 2, 2: with a column in each pod it touches both racks there, and rows
+    two pods.  With rows whole in pods each of two lies in both racks, or each column does in those of both pods.
+    """
+    grid, of_rack = GridProblem(4, 2, (2, 2, 2, 2)), (0, 0, 1, 1)
+    for above, least in (((1, 2), (2, 2)), ((2, 1), (2, 2))):
+        lattice = Lattice(grid, 0.5, 0.5)
+        decide_in_pods(PairSearch(lattice, Limits(seconds=20.0, workers=1, clock="work")), Pods(of_rack, above))
+        assert (lattice.best, lattice.proved) == (least, True)
 
 
 def test_touches_of_pods_tell_what_those_of_racks_do_not() -> None:
