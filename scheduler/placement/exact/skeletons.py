@@ -676,13 +676,10 @@ def decide_in_pods(search: PairSearch, pods: Pods) -> None:
     effort, seed, counted = _COUNT_EFFORT, search.limits.seed, set[tuple[Pair, GridView]]()
     views = sorted(narrow_views(search), key=lambda view: view.problem.columns)
     while views and search.lattice.open():
-        for pair in reversed(search.lattice.open()):
-            for view in search.views:
-                if search.left <= 0:
-                    return
-                too_many = view.problem.columns > 2 * search.params.narrow_columns
-                if too_many or (pair, view) in counted or search.lattice.is_refuted(pair):
-                    continue
+        for pair, view in product(reversed(search.lattice.open()), views):
+            if search.left <= 0:
+                return
+            if (pair, view) not in counted and not search.lattice.is_refuted(pair):
                 answer = model(pair, view).count(Slice(effort, search.left, seed, linearization=2))
                 if answer == "no":
                     search.lattice.refute(pair, "totals", "")
