@@ -590,8 +590,7 @@ class TwoLevelBands:
 _TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
 _COUNTS = 2_000  # Lines times racks up to which they are counted: above 1,300 none was answered within ten seconds
-_COUNT_SHARE = 0.6  # Part of the time limit that this may take for one pair of the level above
-_SKELETON_SHARE = 0.9  # Part of the time limit that skeletons may take for one pair of the level above
+_COUNT_SHARE = 0.5  # Part of the time limit that this may take for one pair of the level above: skeletons have the rest
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
@@ -988,7 +987,7 @@ class CloserSearch:
         of_rack = np.repeat(np.arange(len(pods)), [len(pod.racks) for pod in pods])[order]
         around = Pods(tuple(of_rack.tolist()), above[::-1] if transposed else above)
         search = PairSearch(lattice, self._limits, self._params)
-        search.extend(min(wanted.end - clock(), _SKELETON_SHARE * self._limits.seconds))
+        search.extend(wanted.end - clock())
         decide_in_pods(search, around)
         if lattice.built:
             cells = racks[order][lattice.built[lattice.best]]

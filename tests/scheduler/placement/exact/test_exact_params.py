@@ -284,12 +284,11 @@ def test_skeletons_of_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(SkeletonModel, "find", find)
     monkeypatch.setattr(skeletons, "realise", lambda *_, **__: (None, np.zeros(4, dtype=np.int32)))
-    monkeypatch.setattr(skeletons, "_WAYS", ((2, False), (0, True)))
-    search = started(OPEN)
+    search, ways = started(OPEN), ((2, False), (0, True))
     model = SkeletonModel(OPEN, (3, 3), spare_rows=10)
     with on_clock("work", 60.0):
         search.extend(60.0)
-        skeletons.decide_pair(search, search.views[0], model, Slice(effort=1.0, wall=60.0))
+        skeletons.decide_pair(search, search.views[0], model, Slice(effort=1.0, wall=60.0), ways=ways)
     assert tried == [(1.0, 2, False), (1.0, 0, True)] * 2
 
 
