@@ -15,14 +15,12 @@ Left out: required and excluded nodes, weights, ``--switches``, ``--contiguous``
 several topologies, consolidated and spread segments.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, log2
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -102,7 +100,7 @@ class BaseBlocks:
     powers: tuple[int, ...]  # of 2, ascending: so many base blocks are joined to a block
 
     @classmethod
-    def of(cls, request: Request) -> BaseBlocks:
+    def of(cls, request: Request) -> Self:
         """Return those of the cluster's file, or what Slurm would make of the domains of the job's level."""
         cluster, own = request.cluster, request.cluster.blocks
         if own is None:
