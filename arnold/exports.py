@@ -6,8 +6,6 @@ below each other.  Where GPUs were only counted there is one process with as man
 show queue and GPUs in use.  Format: "Trace Event Format", complete events (``"ph": "X"``), times in microseconds.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

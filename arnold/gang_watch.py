@@ -1,7 +1,5 @@
 """The rounds of ``arnold watch``: gangs are compared and looked at, findings are recorded, nodes are annotated."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

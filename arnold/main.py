@@ -6,8 +6,6 @@ would then run with another project's package around its own modules.  A mark in
 an attribute, so that looking at it costs no start-up time, as reading the metadata of what is installed would.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

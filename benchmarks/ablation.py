@@ -6,8 +6,6 @@ machine at any load.  A run without a stage can differ from the whole one only w
 a stage is left out where it did one of the two; elsewhere the answer stands, less the work of the stage.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence

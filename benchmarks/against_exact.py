@@ -1,7 +1,5 @@
 """Whether any other algorithm ever finds a better placement than the one under test."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """What the order of a long backlog costs: jobs that come faster than they end, under several policies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import process_time

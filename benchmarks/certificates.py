@@ -1,7 +1,5 @@
 """How many proofs the verifier recounts without a solver, and how long that takes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import process_time

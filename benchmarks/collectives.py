@@ -1,7 +1,5 @@
 """Faults injected into simulated collectives: how many are seen and named, how soon, and whether any other rank is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median

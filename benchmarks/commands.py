@@ -1,7 +1,5 @@
 """One run of ``arnold`` in a process of its own: what it says, how long it takes, how much memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

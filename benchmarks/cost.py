@@ -1,7 +1,5 @@
 """What a question to the models of communication costs: one placed job, and many jobs that share links."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median

@@ -5,8 +5,6 @@ after the other, the last started first, and takes the first set with which the 
 again.  Here both are placed by ``exact``, and the new job fits when it reaches its target; only the moved jobs differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter

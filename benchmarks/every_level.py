@@ -5,8 +5,6 @@ objective and then by Eq. 2 in racks.  The price is measured on the same instanc
 alone: the whole algorithm against the search of pairs and seating, in turn in one run.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A flag store of many events: what it takes to record, to show and to say why."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -5,8 +5,6 @@ Both ways are measured in one run: what replays and the extender ask for (the pl
 objective), one gang after another, and what ``arnold place`` asks for (all there is to tell).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

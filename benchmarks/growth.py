@@ -1,7 +1,5 @@
 """Time against a size: the power by which it grows, and its picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

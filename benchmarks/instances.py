@@ -3,8 +3,6 @@
 Instance ``number`` of a seed is always the same, however many are drawn: runs can stop, resume and share work.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Peak memory and whole time of ``arnold place`` on a cluster file of 100,000 nodes: reading, placing, printing."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Philly is read from the folder that ``ARNOLD_DATA`` names; the other trace is made (``simulator/workload``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf

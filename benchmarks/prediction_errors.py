@@ -1,7 +1,5 @@
 """How well a predictor does on a trace, asked about each job when it is submitted, from those that ended by then."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf

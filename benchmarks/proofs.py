@@ -1,7 +1,5 @@
 """How often a placement is proved optimal, how large the gap is where it is not, and how long it takes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean

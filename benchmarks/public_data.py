@@ -1,7 +1,5 @@
 """The folder of public data, which is no part of the project."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -10,8 +10,6 @@ clusters of two or three levels, for ``python -m benchmarks realistic``: how muc
 the clock of counted work.  Question ``number`` of a seed is always the same, however many are drawn.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Callable, Collection, Sequence

@@ -1,7 +1,5 @@
 """Markdown tables, and what we promise next to what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """One row per run of an algorithm on an instance, kept as JSON lines, so that a long benchmark can stop and resume."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Large clusters: 12,500 free nodes in 50 uneven domains, 100,000 nodes, and how time grows in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

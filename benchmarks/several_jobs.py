@@ -1,7 +1,5 @@
 """Several jobs at once on 1,200 fragmented nodes, beside one after the other: sums, gaps, seconds."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

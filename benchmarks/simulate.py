@@ -3,8 +3,6 @@
 The trace is read from the folder that ``ARNOLD_DATA`` names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Both run in this process, one after the other on the same clusters, so that the ratio does not depend on the machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ chains in an API server in memory, and the extender's decisions and repairs.  Si
 makes evicted pods anew, kube-scheduler, which binds them, and the training itself.
 """
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ times, by the limits of users where the trace has some, and by the history of jo
 read from the folder that ``ARNOLD_DATA`` names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 import to the last line, in processor time.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A study on four Dask workers against one process, on the cores there are; with the same rows."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Table 1 of the Arnold paper with its nodes split evenly, against the values it must have."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from benchmarks.report import Promise, promises, section, table

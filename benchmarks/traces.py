@@ -1,7 +1,5 @@
 """Reading traces: rows a second, and memory, for Philly and for a trace of our own of a million jobs."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

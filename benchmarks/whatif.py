@@ -4,8 +4,6 @@ The published traces are read from the folder that ``ARNOLD_DATA`` names.  Their
 ByteDance-Seed/StragglerAnalysis, is not run here: its time is the stated one, of two cores.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

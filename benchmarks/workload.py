@@ -1,7 +1,5 @@
 """The made LLM workload beside the published figures of Kalos."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

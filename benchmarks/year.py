@@ -1,7 +1,5 @@
 """A year of an LLM cluster of 2,046 nodes with failures, replayed; and whether the whole search agrees on each gang."""
 
-from __future__ import annotations
-
 import resource
 from dataclasses import dataclass, field
 from time import perf_counter, process_time

@@ -4,8 +4,6 @@ It belongs to one thread, the event loop's.  A gang is put together when it is a
 changes.  As a cluster has thousands of changes a second when gangs start, the cache notes which gangs changed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet

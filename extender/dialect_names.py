@@ -4,8 +4,6 @@ Names as of JobSet 0.12, LeaderWorkerSet 0.9, Kubeflow Training Operator 1.9 and
 Kueue 0.19, Volcano 1.15, KAI 0.13, KubeRay 1.7, Grove 0.1, Kubernetes 1.36.
 """
 
-from __future__ import annotations
-
 import re
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -1,7 +1,5 @@
 """What Prometheus may scrape.  Names begin with ``arnold_``; kubernetes.md of the docs lists them."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime

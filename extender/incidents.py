@@ -16,8 +16,6 @@ Nothing is restarted here: the owner of the evicted pods makes them anew, and it
 again with them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

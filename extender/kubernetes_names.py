@@ -3,8 +3,6 @@
 Users write these names into their manifests; a change here breaks them.
 """
 
-from __future__ import annotations
-
 GROUP = "arnold.dev"  # API group and prefix of all labels and annotations
 SCHEDULER = "arnold"  # schedulerName of every pod that is ours
 GATE = f"{GROUP}/gang"  # scheduling gate that holds a member until its gang has a plan

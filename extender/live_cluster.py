@@ -4,8 +4,6 @@ Nodes, pods and plans become the text that ``kubectl get nodes,pods,gangplans -A
 such files: without the fields that are not read, and without pods that can hold no GPUs, which are nine tenths of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

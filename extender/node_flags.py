@@ -5,8 +5,6 @@ The annotations are ``arnold.dev/slowdown`` and ``arnold.dev/slowdown-until``, a
 replaces it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Anybody who may make pods could fill the extender's memory with such texts.  So 
 is decoded: what nothing reads is dropped, and of what is too long to mean anything only the beginning stays.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

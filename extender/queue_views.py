@@ -5,8 +5,6 @@ a gang that says nothing it is what ended gangs tell (:meth:`ClusterCache.predic
 binding on.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

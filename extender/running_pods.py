@@ -8,8 +8,6 @@ latest, by that hint.  Pods without GPUs, and those that have ended or have no n
 their plans say are queued.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -14,8 +14,6 @@ Any status other than 200 and any non-empty ``Error`` fail the scheduling cycle 
 ``Nodes`` and ``NodeNames`` null mean that no node passes.  Naming a node that was not asked about is an error too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

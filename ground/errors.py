@@ -1,7 +1,5 @@
 """The one exception tree of Arnold: each error a user can cause says what is wrong, where, and what to do about it."""
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches

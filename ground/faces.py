@@ -5,8 +5,6 @@ nowhere else.  Its ``__init__.py`` says ``__getattr__ = face(__name__)`` and imp
 one name loads the module of that name alone, and a command that asks for none starts at once.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -6,8 +6,6 @@ is read a line at a time.  Both are a path or standard input, plain or gzip.  Ev
 which leaves the whole file or none.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import logging

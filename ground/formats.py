@@ -5,8 +5,6 @@ the kind's group.  They say the same few things of their formats, so that recogn
 the documentation are made from one place.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Protocol, TypeVar

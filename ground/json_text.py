@@ -1,7 +1,5 @@
 """JSON with line numbers: parsed at full speed, positions looked up only when an error asks for one."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

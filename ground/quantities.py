@@ -3,8 +3,6 @@
 What is measured keeps three digits, thousands are set apart by commas, a zero has no sign, what is not known is a dash.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Literal

@@ -4,8 +4,6 @@ Rows stream by, each with its line.  The first one that is wrong ends strict rea
 and counts them by reason.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

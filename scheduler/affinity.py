@@ -10,8 +10,6 @@ r2, a few hundred times larger, decides alone.  Here the distance is taken of (l
 as much is as far away as half as much.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import hypot, log

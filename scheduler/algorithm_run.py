@@ -8,8 +8,6 @@ constraints beside the tree are laid into it: so every algorithm heeds all of th
 placements that are worth the same, one on preferred nodes is taken (:mod:`scheduler.subproblems`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -10,8 +10,6 @@ a single cell.  So one of the two cells stands alone so in a largest group of so
 such a cell are all that need be tried.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 

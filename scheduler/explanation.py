@@ -5,8 +5,6 @@ and to use them, both solved whatever the job says.  Of jobs that were not: the 
 each verified by solving the changed instance; one that was not settled within its time is not suggested.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

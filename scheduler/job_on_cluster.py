@@ -2,8 +2,6 @@
 leaves them to the cluster.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Place and explain a job from Python: what ``arnold place`` and ``arnold explain`` do, with the same files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -7,8 +7,6 @@ Spread of a group = number of distinct domains its cells touch.  The objective i
 job asks for.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Kept up to date node by node: the extender's fleet and the simulator's pool of nodes both count and choose here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Caps on what power domains draw: which nodes a job may have, in replays and on Kubernetes alike."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -15,8 +15,6 @@ job of which no end is known there is none.  Nodes go away and come back as thei
 that says how long it runs is kept off those that go away before it ends.
 """
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_left, bisect_right
 from collections import Counter

@@ -1,7 +1,5 @@
 """Types of GPU that a gang may be on, as they stand in an annotation of a pod or in the cell of a trace."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from ground.documents import load_document

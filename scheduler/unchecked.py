@@ -1,7 +1,5 @@
 """What an answer claims as proved and its certificate does not show: proved by the solver, not to be checked."""
 
-from __future__ import annotations
-
 from scheduler.objective import TOLERANCE, trivial_bound
 from scheduler.outcome import Instance, Outcome
 

@@ -1,7 +1,5 @@
 """Witnesses: by what a refuted pair of spreads can be recounted, without a search and by other code than found it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from annotated_types import Interval

@@ -7,8 +7,6 @@ clock, so that everything ends, and the answer may depend on the machine, which 
 want to wait any more ends all clocks (:func:`end_all`), and the solvers that run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

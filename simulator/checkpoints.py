@@ -4,8 +4,6 @@ A run that goes on from it is the run that was never stopped; what follows from 
 run uses is locked: another is refused as long as the first goes on, and not after it crashed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

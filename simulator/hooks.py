@@ -4,8 +4,6 @@ The engine knows these protocols alone; what is behind them is handed to it when
 state of its own (:class:`Incidents`, :class:`Pace`) also saves and restores it, for checkpoints.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol

@@ -13,8 +13,6 @@ that does not say takes, on nodes of g GPUs:
 A job with parallelism of more than one node takes whole nodes, as its groups cut them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil

@@ -10,8 +10,6 @@ one that was cancelled while it waited would have started, how long runs would h
 accounting does not say: which partitions and quotas held jobs back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

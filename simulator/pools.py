@@ -6,8 +6,6 @@ gangs of whole nodes through the placement algorithm and the evaluator of ``arno
 ``simulator.sim_job.UNITS`` of a GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -10,8 +10,6 @@ live queue), or gradient boosting into 10-minute bins (``boosting``, the predict
 around it that goes on holding nine jobs of ten).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ said before anything runs.  Communication, slow nodes, types of GPU, data and ow
 The production policy and placement decide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul

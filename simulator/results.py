@@ -12,8 +12,6 @@ A replay lasts for days and a step for seconds: power is looked at in full in tw
 at the largest change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain

@@ -9,8 +9,6 @@ wants the sample, so that of samples which several jobs read, the fastest of the
 With equal speeds that is one load for each sample of the union.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import fsum, isfinite

@@ -1,7 +1,5 @@
 """Tables and charts for a person, whether on a terminal or on a page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan

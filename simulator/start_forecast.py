@@ -6,8 +6,6 @@ what it is told there: time limits.  When jobs really end is for the caller to s
 in it: jobs that have yet to come, and may pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf

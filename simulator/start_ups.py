@@ -6,8 +6,6 @@ same whatever others do.  A gang shares the store with the gangs that were start
 slows none that is under way.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 How long each stage takes on a real cluster is not published, so that nothing here but the switches has a default.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from annotated_types import Interval

@@ -9,8 +9,6 @@ Apache-2.0 licence): iterations of all epochs times the step time of that placem
 straight lines, with gradients accumulated where a GPU holds fewer samples.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

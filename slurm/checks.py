@@ -1,7 +1,5 @@
 """What ``arnold slurm check`` looks at: each line is fine, or says what to add where."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import re

@@ -24,8 +24,6 @@ With topology/block Slurm before 25.11 starts no job on a list of nodes of sever
 reservation of its nodes alone, in which a job of ``--segment=1`` starts on all that there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

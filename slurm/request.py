@@ -6,8 +6,6 @@ semicolon what a plan is worth, or behind ``refused:`` why there is none.  ``beg
 and ``serve`` write, is the user's own begin of the job (seconds since 1970).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

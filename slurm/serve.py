@@ -8,8 +8,6 @@ counters of jobs alone, looks when :mod:`slurm.watch` says that something came o
 and all else took less than a hundredth of a core since, or when the begin of a job that waits is near.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

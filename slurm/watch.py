@@ -6,8 +6,6 @@ that may lead to a plan: a request is new, a job that waits may have room by now
 What may be free is taken for free here, so that nothing is missed; what is planned is planned by the look that follows.
 """
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ accuses a quarter of a cluster or half of a rack is seldom evidence against its 
 everywhere, a switch, a wrong file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Flags, why a node should be avoided, how slow it is and until when, and the events by which a store keeps them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence

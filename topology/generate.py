@@ -7,8 +7,6 @@ Each preset raises :class:`InvalidTopology` for sizes that make no cluster, and 
 :data:`~topology.cluster.MAX_NODES` nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getdoc, signature

@@ -4,8 +4,6 @@ A share is no GPU: two jobs that each have one may wait for each other on the sa
 gets shares, so a node that hands out any is kept out for it, and counts with the GPUs that are really there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

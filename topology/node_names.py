@@ -11,8 +11,6 @@ ClusterShell's own node sets are not used: they know groups, which run commands,
 Lists may spell a node with a domain or without, in capitals or in small letters: :class:`NodeNames` finds it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from functools import cached_property

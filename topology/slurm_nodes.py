@@ -14,8 +14,6 @@ Source: the manual pages sinfo(1), "OUTPUT FIELD DESCRIPTIONS" and "NODE STATE C
 ``slurm_protocol_defs.c``.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

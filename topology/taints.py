@@ -5,8 +5,6 @@ A taint with the effect ``PreferNoSchedule`` keeps nobody off: the node may be u
 the step time, so that a spread that saves more than that still takes it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -12,8 +12,6 @@ larger blocks of one size, the smaller ones filled up by blocks without nodes.
 Source: the manual pages topology.conf(5) and topology.yaml(5) of 24.11 to 26.05, and ``block_record.c``.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

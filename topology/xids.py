@@ -1,7 +1,5 @@
 """Xid errors of NVIDIA's drivers that convict no device: a program causes them, or nothing follows from them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import takewhile
 

@@ -1,7 +1,5 @@
 """``arnold anonymise``: a trace of jobs, or a snapshot of a cluster, without the names in it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from secrets import token_bytes
 

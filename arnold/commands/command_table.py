@@ -6,8 +6,6 @@ like :data:`COMMANDS`, kept in a module that imports nothing heavy.  A package t
 takes neither ``arnold --help`` nor the commands of others down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType

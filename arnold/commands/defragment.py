@@ -1,7 +1,5 @@
 """``arnold defragment``: which running jobs to move so that a new one is placed well."""
 
-from __future__ import annotations
-
 import click
 
 from arnold.console.output import answer, exit_code, searching

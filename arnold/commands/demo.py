@@ -1,13 +1,10 @@
 """``arnold demo``: something worth looking at, without any input."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,9 +16,6 @@ from arnold.options.shared_options import PAGE_HELP, SAVE_HELP
 from ground.errors import InvalidInput
 from ground.files import check_writable, write_file
 from scheduler.placement.types import ALGORITHMS, Limits
-
-if TYPE_CHECKING:
-    from arnold.documents.compare_answer import DemoDocument
 
 PAGE = "arnold-demo.html"
 

@@ -1,7 +1,5 @@
 """``arnold extender``: the Kubernetes scheduler extender and gang controller."""
 
-from __future__ import annotations
-
 import click
 
 from arnold.options.command import Command, Group

@@ -1,7 +1,5 @@
 """``arnold formats``: every format of files that is read, as its reader describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import click

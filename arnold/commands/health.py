@@ -1,7 +1,5 @@
 """``arnold health``: what is wrong with nodes, and what to do after a fault: one command each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import click

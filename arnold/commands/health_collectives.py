@@ -1,7 +1,5 @@
 """``arnold health collectives``: what makes a job's collectives hang or slow."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import click

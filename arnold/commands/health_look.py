@@ -1,7 +1,5 @@
 """``arnold health look`` and ``pairs``: what files of a dead job, and bandwidths of pairs, hold against nodes."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import click

@@ -1,7 +1,5 @@
 """``arnold place``: where a job goes, or several at once."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """``arnold report``: what became of the GPU-hours of a cluster, whose they were, and what they could have become."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import click

@@ -5,8 +5,6 @@ valid; 130 interrupted; 141 the reader of the output stopped reading.  Errors go
 are the one JSON document on stdout: ``{"error": {"kind", "message", "where", "fix"}}``, the kind is the class.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """``arnold schema``: the JSON Schema of what a command prints."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

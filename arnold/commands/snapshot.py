@@ -1,7 +1,5 @@
 """``arnold snapshot``: a cluster as it stands, with all that runs, in one file; and what changed since another."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """``arnold stragglers`` and ``health op-trace``: what a job loses to stragglers, and traces of it from other tools."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,7 +1,5 @@
 """``arnold topology``: a cluster file converted, shown, checked."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

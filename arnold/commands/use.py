@@ -1,7 +1,5 @@
 """``arnold use``: the context, so that other commands need not be told the cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial

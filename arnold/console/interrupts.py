@@ -10,8 +10,6 @@ SIGTERM cannot be blocked, as child processes would be deaf to it too.  It ends 
 search and a replay, which handle it; there a pipe tells a thread of it at once, whatever the main thread does.
 """
 
-from __future__ import annotations
-
 import _thread
 import os
 import signal

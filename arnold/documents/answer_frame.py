@@ -2,8 +2,6 @@
 assumed, what to do next.  ``-v`` prints what is folded and left out of it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 

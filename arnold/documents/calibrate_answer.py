@@ -1,7 +1,5 @@
 """The answer of ``arnold calibrate``."""
 
-from __future__ import annotations
-
 from arnold.console.output import Console, print_rows, print_sentences
 from ground.records import JsonRecord, record_of
 from simulator.cost.gain_fit import LEAST_STEPS, GainEstimate, GainFit, MeasuredPlacement

@@ -1,7 +1,5 @@
 """The answer of ``arnold health collectives``: what happened, where it began, what is to blame and how sure that is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal

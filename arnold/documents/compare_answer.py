@@ -1,7 +1,5 @@
 """The answer of ``arnold compare``, as JSON and as text; ``arnold demo`` shows it too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import inf
 

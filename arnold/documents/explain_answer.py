@@ -1,7 +1,5 @@
 """The answer of ``arnold explain``, as JSON and as text: why a placement cannot be better, or why there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from arnold.console.output import BAD, Console, plain

@@ -1,7 +1,5 @@
 """Answers of ``arnold health look`` and ``pairs``: who is suspected, by which lines, and what to do next."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime

@@ -4,8 +4,6 @@ What answers say of a placement and of its cells is told once, in :class:`Placem
 document declares those of their fields that it has, in the order of its JSON.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 

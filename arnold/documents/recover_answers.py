@@ -1,7 +1,5 @@
 """Answers of ``arnold health evict``, ``backups`` and ``isolate``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import takewhile

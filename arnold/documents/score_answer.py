@@ -1,7 +1,5 @@
 """The answer of ``arnold score``, as JSON and as text: what a job that runs has, and what it could have."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Answers about a live Slurm: of ``arnold slurm queue``, ``explain`` and ``check``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from arnold.console.output import Console, plain, print_rows, print_sentences

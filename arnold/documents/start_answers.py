@@ -1,7 +1,5 @@
 """The answers of ``arnold explain --when`` and ``--stop``, as JSON and as text."""
 
-from __future__ import annotations
-
 from arnold.console.output import BAD, GOOD, SO_SO, Console
 from arnold.documents.answer_frame import Frame, passed_over, print_head
 from arnold.documents.explain_answer import ExplainDocument

@@ -1,7 +1,5 @@
 """Answers of ``arnold topology``: what was read, what was written, what is worth knowing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

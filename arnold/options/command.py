@@ -2,8 +2,6 @@
 ``--help`` says of an option.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import shlex

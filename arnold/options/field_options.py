@@ -22,8 +22,6 @@ input is read once, no result takes the place of an input or of another result. 
 counts as written; a placement may be replaced by its repair.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass

@@ -3,8 +3,6 @@
 A tornado shows how far an answer goes as each input alone goes from its P10 to its P90, the widest first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 

@@ -5,8 +5,6 @@ along its borders.  A line chart shows quantities along an axis: lines or steps,
 chart has a row for each of several things on one level axis: its mean as a dot, and the range around it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """A live Kubernetes cluster as the live page shows it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

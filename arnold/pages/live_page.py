@@ -5,8 +5,6 @@ a reader is sent the rows that changed since it was last told.  The drawing is m
 then the page, which knows by ``shape`` what it draws, loads itself again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A live Slurm as the live page shows it; a node that runs a job counts as in use, as its parts are not asked for."""
 
-from __future__ import annotations
-
 import asyncio
 from math import isfinite
 from pathlib import Path

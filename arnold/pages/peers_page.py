@@ -1,7 +1,5 @@
 """The curves that convict: a metric of a machine or part that stands out, and that of its peers, over time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a study found, as drawings and as a page: means with their intervals, and queues over time with bands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Jobs that hang, by their Flight Recorder dumps: made here, run with PyTorch and gloo, and published."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

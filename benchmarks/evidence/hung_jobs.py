@@ -5,8 +5,6 @@ end of a step.  Each rank has a host that enqueues operations ahead of its GPU, 
 that runs them in order: a collective is over when it has come to the front on all its members, a send at once.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Who was to be named, who was, and the shares that say how good that is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Bandwidth tests of pairs on simulated clusters: is the slow node, uplink or domain named, in how few rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from statistics import mean
 

@@ -1,8 +1,6 @@
 """Texts as people paste them after a crash, written after what the tools print, and whom each of them convicts."""
 # ruff: noqa: E501 - lines are as long as the tools write them
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 Who = tuple[str | None, int | None, int | str | None]  # node, rank, GPU

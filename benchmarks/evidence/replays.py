@@ -1,7 +1,5 @@
 """Silent faults: is the machine that computes wrongly named, in how few runs of parts of its job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from statistics import mean
 

@@ -1,7 +1,5 @@
 """The rules of what others make of Flight Recorder dumps, for comparison."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

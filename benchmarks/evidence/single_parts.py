@@ -3,8 +3,6 @@
 Thresholds were chosen on seeds 1 and 3; figures are of others.
 """
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

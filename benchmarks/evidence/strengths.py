@@ -1,7 +1,5 @@
 """Which strength a slow worker needs to be found: recall against its factor, in each step and in one of ten."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

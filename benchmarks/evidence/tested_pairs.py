@@ -1,7 +1,5 @@
 """Clusters as trees, and bandwidths of pairs of their nodes when something is slow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 

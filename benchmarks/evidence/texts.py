@@ -1,7 +1,5 @@
 """Texts as people paste them after a crash: who is named by ``arnold health look``, one text at a time."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -9,8 +9,6 @@ rule (``scheduler/placement/schedulers``) says of the same state.
 Without kubelets a bound pod is a pod with a node, and a gang that is gone leaves nothing behind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace

@@ -16,8 +16,6 @@ Beside the clock, which knows nothing of what else the machine does, stands the 
 server and etcd from the last create on, of Arnold's own programs from the first, as they look at pods as these come.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """How soon the second replica plans after the leader was killed (SIGKILL)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter

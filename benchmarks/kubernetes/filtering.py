@@ -1,7 +1,5 @@
 """How long kube-scheduler waits for the extender: Filter on a cluster with a gang on its nodes, over mutual TLS."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 At the same time some clients send a byte now and then, and at the end several send as long a body as is taken.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """The live page while the cluster changes: how far behind its readers are, and what its process costs."""
 
-from __future__ import annotations
-
 import json
 import threading
 import urllib.request

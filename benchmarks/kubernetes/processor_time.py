@@ -1,7 +1,5 @@
 """Processor time of whole programs, as Linux counts it: it depends less on what others do there than a clock."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

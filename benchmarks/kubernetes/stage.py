@@ -4,8 +4,6 @@ The cluster's own scheduler and controllers are stopped, and so is what plays ku
 few cores with what is measured.  Without kubelets a bound pod is a pod with a node.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

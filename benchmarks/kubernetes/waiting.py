@@ -4,8 +4,6 @@ The cluster is filled with gangs of the same size through Arnold itself.  Then, 
 is deleted and a new one joins the queue: it stays as long as it was, and each departure makes room for one gang.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence

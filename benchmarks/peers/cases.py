@@ -1,7 +1,5 @@
 """Recordings that detectors are judged on: a job, and a fault in it or none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

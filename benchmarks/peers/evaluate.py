@@ -1,7 +1,5 @@
 """How many faults are found, how many alarms are false, how long it takes, beside what the paper reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

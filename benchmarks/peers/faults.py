@@ -6,8 +6,6 @@ raises PFC, GPU execution errors and PCIe downgrading soon slow the machine's wh
 counter of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ percent; the job pauses for checkpoints and restarts, and often begins in a paus
 one machine is away for minutes; rank 0 has more to do for its CPU; whatever is slow is waited for by all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

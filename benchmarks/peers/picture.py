@@ -3,8 +3,6 @@
 ``python -m benchmarks.peers.picture docs/how-it-works/health/peers.svg`` draws it anew; same code, same bytes.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How long it takes to judge a minute of metrics of 1,500 machines, and a whole call of 15 minutes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median

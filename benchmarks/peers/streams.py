@@ -7,8 +7,6 @@ bursts of other work that last up to minutes on one machine, which is what conti
 machines idle and come back one after the other; samples that are missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

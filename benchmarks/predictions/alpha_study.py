@@ -1,7 +1,5 @@
 """Which alpha each model of communication asks for: placements by several alphas, priced with the same job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean

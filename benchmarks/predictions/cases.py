@@ -5,8 +5,6 @@ clusters count is decided by their spread alone, never by a gain.  A job has the
 the characterisation, whatever its placement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

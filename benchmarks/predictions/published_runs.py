@@ -3,8 +3,6 @@
 Nothing is fitted but one efficiency of GPUs, where seconds are compared, and one bandwidth, where none is published.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import median

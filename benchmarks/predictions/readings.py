@@ -1,7 +1,5 @@
 """What can be read into the figures that the models are calibrated on; the first is what is predicted with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from simulator.cost.calibration import PUBLISHED, Calibration

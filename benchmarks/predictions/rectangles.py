@@ -1,7 +1,5 @@
 """Placements of a job with a chosen DP and PP spread: its grid cut into rectangles, each in one minipod."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Predicted gains beside published ones, by run and model: ``python -m benchmarks predictions``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

@@ -6,8 +6,6 @@ What a GPU can make ready depends on what it has consumed: in a ring on the flow
 on the children's flows; down a tree on the parent's, at the root on the children's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Run the job in discrete time and write down what a tracer would have seen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -7,8 +7,6 @@ its node, so that what counts is what happened, weighed by the one evaluator.  R
 and our re-implementation of its rule for the same.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -6,8 +6,6 @@ it starts and looks, does not count, and later looks do: one in five minutes at 
 of another daemon, by scripts before the programs of Slurm on PATH.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

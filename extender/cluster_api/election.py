@@ -11,8 +11,6 @@ The client library brings an elector too.  It is not used: a request that hangs 
 lead; errors of the network end it without a word to the leader; and it writes local time as if it were UTC.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

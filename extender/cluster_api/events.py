@@ -4,8 +4,6 @@ They are a courtesy: posted in the background, dropped when there are too many o
 never the only place where something is said.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

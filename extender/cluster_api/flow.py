@@ -3,8 +3,6 @@
 The API server defends itself (priority and fairness), and being refused costs more than waiting; so writes wait here.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -7,8 +7,6 @@ Guarantees, given an API server that comes back some time:
 - A dead connection is noticed: a watch that is silent for long is started again, from where it was.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable

@@ -14,8 +14,6 @@ by what kube-scheduler knows better.  The labels that make a pod a gang's member
 names the gang, and how large it was.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b

@@ -4,8 +4,6 @@ Gangs do not wait for one another: what one gang's task cannot do is tried again
 go on.  Only the leader decides; it stops by the clock of its Lease, and every write asks that clock.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import defaultdict

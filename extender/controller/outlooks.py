@@ -4,8 +4,6 @@ A gang is told why it has no nodes as soon as the solver has said so.  When that
 so it follows: one gang after the other, the first in the queue first, a tenth of the time at most.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterable

@@ -3,8 +3,6 @@
 It looks at all of them every second: there are few, and arrivals, ends of pods and expiries change them by time alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ knows of them.  The watch may be behind such an answer: older versions are passe
 object's end: an answer brings nothing back.  A write that comes too late raises; the watch brings the newer object.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress

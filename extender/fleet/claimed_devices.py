@@ -3,8 +3,6 @@
 A claim may come after its pod, and a slice after its node: both are kept as they were read, and put again.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 

@@ -4,8 +4,6 @@ An update touches what it changes: a pod that comes or goes changes one number o
 tree of domains is made anew when a node comes, goes or changes its place, and then only when it is asked for.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ that ignored them would name nodes on which the scheduler never binds.  What pod
 :mod:`extender.fleet.resources`; affinity to other pods is left to the scheduler: a plan that it refuses expires.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -6,8 +6,6 @@ So of a name its hash stays, which may be that of another one day: nothing but a
 on it.
 """
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left
 from itertools import islice

@@ -5,8 +5,6 @@ instead of after: init containers run one after the other, sidecars beside what 
 pod as a whole (KEP-2837) included; left is what is allocatable minus what the pods that are bound there ask for.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The nodes with GPUs as arrays: the tree they hang in, and what of it the pods of one gang may use."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

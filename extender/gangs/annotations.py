@@ -1,7 +1,5 @@
 """Annotations: what users write about a gang, read with a clear word about every mistake."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

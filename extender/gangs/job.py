@@ -10,8 +10,6 @@ same.  A gang does not say which nodes it wants: any whose GPUs are a multiple o
 leaves ``gpus_per_node`` out, and where nodes differ each size is tried.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

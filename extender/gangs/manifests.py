@@ -4,8 +4,6 @@ Of a Job, a JobSet, a LeaderWorkerSet (one of its groups), a job of Kubeflow or 
 of the pods, our annotations, and those of Kueue, KAI, Volcano and LeaderWorkerSet, as the extender reads them of pods.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

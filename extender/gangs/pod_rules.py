@@ -5,8 +5,6 @@ of one gang is then without effect, or half of the gang cannot bind: such a gang
 share a node (``kubernetes.io/hostname``) is the exception: a plan can see to it, and most do by themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from extender.gangs.types import InvalidGang

@@ -9,8 +9,6 @@ made it.
 A pod without GPUs is no member: launchers, drivers and initialisers of a job go where they like.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -6,8 +6,6 @@ end is known.  Those that wait before it are counted, and not foreseen.  Whoever
 unless it says that it may not (``arnold.dev/preemptible: "false"``), and for a gang that preempts at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta

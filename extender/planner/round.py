@@ -1,7 +1,5 @@
 """Rounds: one queue pass over the gangs of the cluster, which is asked about next and what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 

@@ -4,8 +4,6 @@ The zone of a reservation is what the solver would choose on the empty cluster (
 nodes of it are lost, they alone are replaced, if that is possible: the others may have been emptied with patience.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress

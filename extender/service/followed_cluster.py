@@ -2,8 +2,6 @@
 nothing: a copy as the extender has it, and when it was last true.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

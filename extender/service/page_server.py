@@ -8,8 +8,6 @@ A page of another site must not read ours through a reader's browser: no header 
 another host than those we are known by is refused, which DNS rebinding would need.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from time import monotonic

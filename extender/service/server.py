@@ -8,8 +8,6 @@ and users once what they should know of the cluster.  Logs are one JSON object a
 is about (``extra={"gang": "train/llm", "pod": "llm-0"}``: every extra becomes a key); text on a terminal.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

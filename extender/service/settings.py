@@ -1,7 +1,5 @@
 """What ``arnold extender serve`` is told: the fields of :class:`ServeOptions` are its options."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -3,8 +3,6 @@
 Of which pods it is asked the API server decides, by the rules of these policies (``manifests/components/before-1.36``).
 """
 
-from __future__ import annotations
-
 from base64 import b64encode
 from enum import StrEnum
 from typing import Any

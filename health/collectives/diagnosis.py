@@ -28,8 +28,6 @@ last to come.  Where it has grown, the flows' samples say what they wait for.  T
 others have one end in common.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

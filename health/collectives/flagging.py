@@ -3,8 +3,6 @@
 Only what is certain becomes a flag, only where the node is known, and never for a mistake of the program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -21,8 +21,6 @@ and ``retired`` of operations that are long over.  Of these the ranks are compar
 the last operation is over cannot be told, nor whether a rank that is behind will come, so nothing is certain.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter, defaultdict

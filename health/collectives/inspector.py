@@ -14,8 +14,6 @@ Prometheus text has mean times of collectives since the last dump, one file for 
 time in the same collectives than the others of its group, and so comes last.  That is a hint, never a flag.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

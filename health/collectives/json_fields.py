@@ -4,8 +4,6 @@ Strict: the first wrong row is an error with its line.  Lenient: it is dropped, 
 rank, where the row does not tell) is noted: nothing is certain of a rank on evidence that failed to parse.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any, Never, TypeVar

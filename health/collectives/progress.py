@@ -4,8 +4,6 @@ One object a line, ``type`` says of what sort: ``format``, ``rank``, ``group``, 
 in collectives.md of the docs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -5,8 +5,6 @@ running well: ranks that are behind are then merely possible culprits.  Several 
 what stands still.  A rank that RAS considers dead, or that does not answer, is what it is in any case.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime

@@ -4,8 +4,6 @@ Formats are recognised by content; all files of a run have the same one.  A pick
 whatever its author wrote into it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Protocol

@@ -6,8 +6,6 @@ collectives, of its end less the median end of its group, as all see the end at 
 clock is wrong and are left out.  Times that cannot be of one recording are refused.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -14,8 +14,6 @@ sent up, or its parent down.  Otherwise the flow is starved, a victim, as is one
 has.  A blocked flow has two ends and does not say which is at fault.  The end that all blocked flows share does.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How the trigger watches a job, and the options of ``arnold health collectives`` for it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Why was n0123 avoided on Tuesday?  What held against a node in a span of time, by what source, and what was done."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

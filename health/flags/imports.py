@@ -13,8 +13,6 @@ Slurm says of a node that is down or drained why, and who set it so: each of the
 node that is in order again all of them give an all-clear.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

@@ -16,8 +16,6 @@ and more 5, where one in twenty is used ten times as much, and of 300 with 50 no
 ask the accounting, which knows what ran well.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence

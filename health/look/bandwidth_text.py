@@ -4,8 +4,6 @@ Tables are compared where operation, number and model of GPUs, number of nodes a
 else.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -8,8 +8,6 @@ path that is slow, neither is named unless other paths clear one of them.  In fl
 dearer, and what its hardware did takes it out.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ the detector together.  What neither knows is called by its likeliest name, with
 that is read.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict, deque

@@ -1,7 +1,5 @@
 """What a hunter knows of a job beside what its files say: its cluster, where its ranks run, its degrees."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

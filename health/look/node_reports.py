@@ -7,8 +7,6 @@ the program, or with nothing, convicts nothing (:mod:`topology.xids`), but for c
 is not listed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -9,8 +9,6 @@ among all candidates does; of each it is then asked what else would explain as m
 tested pairs cannot be told apart, and are all named as possible.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ A Job holds all GPUs of its node and meets its partner of each round by the name
 GPUs that another one holds.  What is run is PyTorch's own all_reduce: any image that has PyTorch and NCCL will do.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Sequence

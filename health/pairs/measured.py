@@ -1,7 +1,5 @@
 """Bandwidths of pairs of nodes as a CSV, and the script that measures them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import isfinite
 

@@ -15,8 +15,6 @@ nothing follows, no alert and no flag, as a machine is judged by what it does fo
 metric goes, and which machine stands out just then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -4,8 +4,6 @@ A metric is known by the name this project gives it or by the names that exporte
 judged as well, after those that are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ labels and its values, ``[seconds, "number"]``; of an instant (``vector``) each 
 a list of them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

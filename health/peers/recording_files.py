@@ -3,8 +3,6 @@
 A file is known by its content, not by its name.  Nothing is ever unpickled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol

@@ -3,8 +3,6 @@
 The options of ``arnold health peers`` and ``watch`` are made of these, so nothing here imports numpy.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

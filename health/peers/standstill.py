@@ -7,8 +7,6 @@ come equally far, and wait; the few that are behind them, or that fell silent, h
 behind.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What was seen of machines that stood out, when it is to be doubted, and what it means: flags and sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

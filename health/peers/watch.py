@@ -1,7 +1,5 @@
 """The comparison again and again over a running Prometheus: what ``arnold health watch`` does."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import time

@@ -12,8 +12,6 @@ The peers are a perfect matching of least cost, by shortest augmenting paths wit
 with its square, and the dual prices prove the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ share does.  It is evicted whole, which takes more machines than are faulty and 
 (ByteRobust, arXiv 2509.16293: in practice a PP group of about 8 machines, of which 1 or 2 are bad).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

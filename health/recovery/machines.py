@@ -5,8 +5,6 @@ level a TP group is one machine (or several, which follow each other), a PP grou
 column: one pipeline stage (or those of its machines that have the same part of it).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

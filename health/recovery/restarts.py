@@ -9,8 +9,6 @@ rate); the pool is a quantile of it (P99 gives 2, 2, 3 and 4 machines for jobs o
 is smaller than any float.
 """
 
-from __future__ import annotations
-
 from decimal import Context, Decimal, localcontext
 from typing import Literal, NamedTuple
 

@@ -13,8 +13,6 @@ the file and an address where the symbol is unknown; local variables (``--locals
 (``--subprocesses``) follow, each with a head of its own.  JSON is a list of threads in the opposite order.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

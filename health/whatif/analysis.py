@@ -14,8 +14,6 @@ peers of a link are those of the other data-parallel ranks between the same two 
 Last the cause, by rules in their order.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What the analysis finds: numbers (:class:`Analysis`) and, on demand, every operation's times (:class:`Timeline`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

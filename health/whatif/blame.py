@@ -4,8 +4,6 @@ Only where the cause is ``worker`` is there evidence against a node.  The factor
 job's.  The words are the verdict, what would help, and how far to believe it.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ could not be recovered, is the statement of the conversion, which travels inside
 heeds it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ every rank; what happens between ranks is in the groups: the members of a group 
 before all have launched.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ figure 4).  With them, microbatches go through the chunks of a stage in groups a
 schedule (ZB-V, arXiv 2405.15362; DualPipeV) every second chunk runs back: the last rank hands over to itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

@@ -11,8 +11,6 @@ Each step starts at the same moment in all three, so that what stragglers cost c
 Format: "Trace Event Format", complete events (``"ph": "X"``), times in microseconds.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict

@@ -4,8 +4,6 @@ Times come from a replay of the job's own graph.  ``trace_file`` gives the Parqu
 its columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO

@@ -5,8 +5,6 @@ place`` printed for the job.  A cell of a placement is a node; where tensor-para
 holds several data-parallel ranks, or several stages, in rank order.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from io import StringIO

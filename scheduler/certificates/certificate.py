@@ -5,8 +5,6 @@ the witness by which that can be recounted without a search.  ``arnold verify`` 
 (:mod:`scheduler.verification`); :mod:`.certificate_writer` makes it.  Nothing in a certificate is believed.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Interval, Len

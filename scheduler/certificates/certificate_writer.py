@@ -1,7 +1,5 @@
 """Making the certificate of an outcome: what was refuted, as few pairs as are needed, with their witnesses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import inf
 

@@ -4,8 +4,6 @@ A job file may leave alpha to a model description; what was derived or assumed i
 of its parts also stand in annotations of pods and in cells of a trace: constraints and the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

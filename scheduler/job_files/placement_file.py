@@ -1,7 +1,5 @@
 """Where a job is, read back: a placement that ``arnold place`` or ``arnold repair`` saved, or nodes in rank order."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Characterisation files (docs: job.md): measurements beside the built-in table, every mistake named with its line."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from annotated_types import Len

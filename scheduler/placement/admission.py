@@ -6,8 +6,6 @@ is the business of the algorithm that can, and it narrows the admitted nodes wit
 job (``holds``) concern groups, not nodes: they make blocks.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

@@ -19,8 +19,6 @@ own formulation; algorithms.md of the docs says which of its published ratios fo
   Left out: utility of interference and fragmentation; single tasks are not moved by utility.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

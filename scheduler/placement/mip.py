@@ -20,8 +20,6 @@ follow each other, and a group split across minipods is cut into runs of neighbo
 SCIP.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial

@@ -7,8 +7,6 @@ the least objective, and proves it.  Names that follow the network make about as
 not, the model may be too large, and the best of a few choices is given without a proof.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

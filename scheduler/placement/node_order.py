@@ -1,7 +1,5 @@
 """The order of nodes and domains by their names, by which real systems break ties and neighbours are found."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The cheapest jobs to stop that free enough nodes: an integer program that cuts are added to."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from scheduler.placement.cpsat import Slice, solve

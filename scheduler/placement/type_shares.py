@@ -11,8 +11,6 @@ github.com/stanford-futuredata/gavel at c4fa4009; Narayanan et al., OSDI 2020). 
 rate goes where it adds most to the sum; and the finish time alone on an equal part is that at today's number of jobs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf

@@ -11,8 +11,6 @@ announcement until the job has its nodes, for each job in the queue in order of 
 *Expected* is the upper end of the band of the prediction.  The two others leave out one idea each, for comparison.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

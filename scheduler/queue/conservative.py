@@ -11,8 +11,6 @@ have room, and of units on them.  No start delays one before it then either; but
 was reserved may delay those behind it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf

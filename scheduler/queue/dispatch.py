@@ -34,8 +34,6 @@ change while the solver works.  Hence four differences, all of them here:
    pass, those behind are told so.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Fair order between namespaces: the one that has least for its weight comes first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

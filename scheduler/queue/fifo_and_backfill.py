@@ -1,7 +1,5 @@
 """First in, first out; shortest first; EASY backfilling (Lifka 1995; Mu'alem, Feitelson 2001)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import inf
 

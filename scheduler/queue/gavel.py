@@ -10,8 +10,6 @@ the life of a job, so that a policy need not remember when they changed.  What i
 of those with a turn the largest are placed first.  Where no nodes that hold it together have room, a job lies apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -14,8 +14,6 @@ or apart, if that is above 0.  What is left over when all were asked goes, in th
 not: a round is soon over.  A job is on one type of GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 

@@ -4,8 +4,6 @@
 may change in between.  :func:`plan_waiting` asks and answers at once, over any :class:`LiveCluster`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from math import inf
 from typing import Protocol, TypeVar, cast

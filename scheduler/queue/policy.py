@@ -6,8 +6,6 @@ where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks f
 ``gpus`` units on each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Protocol, Self, TypeVar

@@ -15,8 +15,6 @@ nodes of one domain, or of the fewest that can have room.  A set that loses up t
 choice, and placement decides between them: the best objective counts, then the least loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import inf

@@ -7,8 +7,6 @@ may lie, and how fast it is so; the policy says which comes first, and on what; 
 placement.  For simulation alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast

@@ -2,8 +2,6 @@
 job placed near running ones that read the same data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf

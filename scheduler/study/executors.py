@@ -4,8 +4,6 @@ Whatever it is, the same items give the same results; only their order differs. 
 end by SIGTERM stops them, and each watches whether the process that started it is still there.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ Each case is a cluster of minipods of racks of four nodes, part of it in use the
 neighbouring nodes, small jobs anywhere), and a job that wants between a quarter and nearly all of what is free.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Every algorithm on every case, in one process or several."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product

@@ -5,8 +5,6 @@ is the paper's own program; how nodes were split over minipods is not published,
 The table puts beside it what is optimal: the paper's program minimises another objective than it is scored by.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

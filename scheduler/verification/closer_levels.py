@@ -10,8 +10,6 @@ In a region a pair is ruled out by counting whole groups, by the product of spre
 certificate that holds on the grid as it is counted here, wherever the certificate says that it belongs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

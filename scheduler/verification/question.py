@@ -5,8 +5,6 @@ A job's cells form a grid; what hard constraints hold together are *blocks* of c
 The choices of nodes are those that a certificate must rule out one by one.  Nothing here knows how the search counts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf

@@ -1,7 +1,5 @@
 """What hardware costs: prices as options of a question, and the cost of an hour that follows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated
 

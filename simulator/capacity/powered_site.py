@@ -1,7 +1,5 @@
 """A site with jobs placed on it: what it draws, under remedies, in events, and with a job spread over power domains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

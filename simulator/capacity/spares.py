@@ -5,8 +5,6 @@ formula says how long the job waits with each number of spares, and so what a us
 beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

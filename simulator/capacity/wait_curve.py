@@ -12,8 +12,6 @@ means), and the waits at the share plus or minus so many standard errors are the
 "Confidence intervals for medians and other position measures", JASA 1952).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate

@@ -5,8 +5,6 @@ of communication in production steps) or, where that is silent, of a source that
 the gains of its placements in production are what the models are to predict.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 PEAK = {"A100": 312e12, "H100": 989e12, "H800": 989e12, "L20": 119.5e12}

@@ -9,8 +9,6 @@ cannot be told, nor two that vary together.  Bands are 95 % bootstrap intervals:
 replacement, and of each run the median of its steps, drawn as often as there are independent ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

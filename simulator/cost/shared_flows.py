@@ -11,8 +11,6 @@ domain for each hop that leaves it, forward and backward passes taking turns.  G
 flow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary

@@ -13,8 +13,6 @@ nodes: what replicas in one node have in common crosses the network once, what t
 stage on several nodes (tensor parallelism) each sends its part; what these nodes send each other is not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

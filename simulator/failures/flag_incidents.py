@@ -4,8 +4,6 @@ While a flag holds, what it says is true: its node is slow by its factor, and th
 given to no job; a job that is on it goes on there, as production stops none because of a flag.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -8,8 +8,6 @@ when no traffic was seen for ten minutes (ByteRobust, arXiv 2509.16293, and the 
 process groups).  Getting back: ByteRobust's measured costs of a requeue or a hot update, by the size of the job.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ was meant: a number that no time can be is refused with the unit to say instead,
 trace that its times are no plausible ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -10,8 +10,6 @@ was.  What repeats names in running text (paths, command lines, comments) become
 Known are CSV with a header, ``sacct --parsable2``, and JSON of ``sacct --json``, of Philly and of our own lines.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import re

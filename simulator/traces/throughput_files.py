@@ -8,8 +8,6 @@ server of its own.  What pairs of jobs reach on one GPU is not read.  The CSV ha
 The run time of a job is that on the *reference*: the type of the first row, in JSON ``v100`` if it is there.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

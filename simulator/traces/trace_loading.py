@@ -5,8 +5,6 @@ A reader is a :class:`TraceReader`; one of a CSV file whose header names the col
 renames them.
 """
 
-from __future__ import annotations
-
 import csv
 import logging
 from collections import Counter

@@ -1,7 +1,5 @@
 """A cluster as something a person wants to look at: SVG, PNG or a self-contained HTML page, of one geometry."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ground.errors import InvalidInput

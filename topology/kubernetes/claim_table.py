@@ -3,8 +3,6 @@
 All that counts GPUs then counts both kinds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 
 import msgspec

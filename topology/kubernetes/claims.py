@@ -9,8 +9,6 @@ newest generation of a pool, and only once all of its slices are there; devices 
 but not allocatable, so that no new pod is planned on it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping

@@ -9,8 +9,6 @@ named.
 dot.  No label has a colon in its name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -16,8 +16,6 @@ Source: github.com/NVIDIA/k8s-device-plugin, README and docs/gpu-feature-discove
 "About GPU sharing strategies"; github.com/ROCm/k8s-device-plugin, docs/user-guide/configuration.md; project-hami.io.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ The structs are frozen; a changed object is a new one.  Field names are those of
 cluster and the files that ``kubectl`` prints are read with the same structs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Pods of Kubernetes, as far as scheduling goes: in the files that are read, and on a live cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 

@@ -9,8 +9,6 @@ switches (ASW) repeat below different pod switches (PSW): the pair is the key, s
 here.  Hosts have 8 GPUs.  Source: github.com/alibaba/alibaba-lingjun-dataset-2023.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import datetime

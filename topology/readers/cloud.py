@@ -10,8 +10,6 @@ block, subblock and host of a machine; before it there was ``physicalHost``, ``b
 Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime

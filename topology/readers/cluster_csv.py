@@ -10,8 +10,6 @@ nodes; empty = not said). Columns whose name begins with ``@`` (``@power``) are 
 an empty cell = the node is in none of its domains.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

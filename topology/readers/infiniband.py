@@ -6,8 +6,6 @@ alone. Adapters with another description (aggregation nodes, cards that were not
 Source: the manual page ibnetdiscover(8); docs.nvidia.com, ibdiagnet.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ The graph has ``nodes`` in tiers (machines are unclassified, tier -1) and ``link
 and the list of their GPUs.  Source: docs.nvidia.com, NetQ API; github.com/NVIDIA/topograph, docs/providers/netq.md.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import datetime

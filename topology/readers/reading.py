@@ -1,7 +1,5 @@
 """What every reader of a topology format takes and returns, and the cluster of nodes whose places have names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo

@@ -11,8 +11,6 @@ before) have the nodes, the switch above them, or are named by it, and their NVL
 github.com/NVIDIA/topograph, docs/modeling.md, tests/models.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime

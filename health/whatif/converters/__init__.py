@@ -3,8 +3,6 @@
 Profilers come with every accelerator and framework, so what reads their files is a plug-in, one format each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

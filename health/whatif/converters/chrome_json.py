@@ -4,8 +4,6 @@ Format: "Trace Event Format" (a JSON object with ``traceEvents``, or the bare ar
 beside the events before them (``distributedInfo``) and some after (``baseTimeNanoseconds``).
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -8,8 +8,6 @@ refused with what the groups propose.  Megatron-LM's log says the degrees in a l
 Whatever says the degrees, ranks are numbered in Megatron's order, and groups that show another one are refused.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -12,8 +12,6 @@ meanwhile is no loss.  Collectives overlap, and a rank that waits in two of them
 in a step is never longer than the step.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

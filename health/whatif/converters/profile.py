@@ -10,8 +10,6 @@ no range names the forward pass, it is what lies between the loading of data and
 autograd the step infers, and is one forward pass.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from array import array

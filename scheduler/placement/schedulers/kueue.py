@@ -32,8 +32,6 @@ Where that fails the best fit of before is taken.
 Left out: ``unconstrained`` and slice-only requests, leader pods, node affinity, replacement of a failed node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -26,8 +26,6 @@ locality, and opportunistic batching of identical pods.  Left out of Volcano: CP
 both), gangs that already run in part, and within a domain of a partition the order of nodes, which is random there too.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Literal
 

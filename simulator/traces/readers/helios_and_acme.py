@@ -14,8 +14,6 @@ Sources: Hu et al., "Characterization and Prediction of Deep Learning Workloads 
 Datacenter", NSDI 2024, github.com/InternLM/AcmeTrace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

@@ -12,8 +12,6 @@ and replays it depends on the platform, which is not read: there the walltime is
 ends a longer delay.  Source: docs/input-workload.rst of github.com/oar-team/batsim, version 5.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -7,8 +7,6 @@ Instead of ``duration`` a file may have ``start_time`` and ``end_time``: so what
 trace again.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -13,8 +13,6 @@ the last end, with the waits between.  GPUs are those of the last attempt that h
 end are passed over, and counted in a note.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import count

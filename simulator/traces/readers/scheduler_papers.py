@@ -21,8 +21,6 @@ batch_size``.  Jobs may grow and shrink there; here each keeps the GPUs that its
 batch size (:mod:`simulator.throughputs`), or a column ``duration`` if there is one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import ClassVar

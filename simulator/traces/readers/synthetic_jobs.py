@@ -1,7 +1,5 @@
 """Workloads that are made when they are read: a small YAML file, the key ``workload`` first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
