@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
 
 from arnold.commands.run import run
 from arnold.main import COLLECTED_AFTER
@@ -49,6 +51,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         none = pytest.param(None, marks=pytest.mark.skip("no Slurm here (slurmctld, slurmd, sbatch), or not root"))
         found = [pytest.param(install, id=install.version) for install in installs()]
         metafunc.parametrize("install", found or [none], scope="module")
+
+
+class ByFile(LoadGroupScheduling):
+    """Gives a worker the tests of a file together, or those of a group (marker ``xdist_group``).
+
+    Fixtures of a module are made once, not by each worker.  And dealing out thousands of tests one by one would take
+    the process that does it 15 seconds: for each it counts all that were dealt before.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope = super()._split_scope(nodeid)
+        return nodeid.partition("::")[0] if scope == nodeid else scope
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """Say which worker runs what."""
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:
