@@ -15,8 +15,6 @@ A detector's slowest rank is one in every report, as some rank has to be: it is 
 them, and slower than the next by more than ranks differ.  A process that was aborted or told to end is a victim.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -24,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from health.collectives.diagnosis import Certainty
 from health.look.evidence import (
@@ -105,7 +103,7 @@ class Standing:
         """Whether it has called what is not completed."""
         return self.at is not None or self.enqueued != self.completed
 
-    def add(self, other: Standing) -> None:
+    def add(self, other: Self) -> None:
         """Take in another line of the rank: what came first is what it hung in."""
         if self.at is None or other.at is None or self.at == other.at:
             for name in ("at", "enqueued", "completed"):
