@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 
-@dataclass
+@dataclass(eq=False)
 class Naive:
     """A job; ``end`` is infinite until it starts."""
 
