@@ -151,8 +151,9 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
 
 def drained_by_us(node: SlurmNode) -> bool:
     """Return whether a node is drained, and by us."""
-    drained = any("DRAIN" in word.upper() or word.lower().startswith("drng") for word in node.state)
-    return drained and node.reason.text.startswith(OWN_REASON)
+    if not node.reason.text.startswith(OWN_REASON):
+        return False
+    return any("DRAIN" in word.upper() or word.lower().startswith("drng") for word in node.state)
 
 
 def reason_of(flag: NodeFlag) -> str:

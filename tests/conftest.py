@@ -27,6 +27,9 @@ CONTROL_PLANE = "plane"
 modules unless they are there.
 """
 
+LONGEST_NAME = 200
+"""Characters of a text that a case is named after."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Go through the files of a folder together, in whatever order they are named.
@@ -51,6 +54,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         none = pytest.param(None, marks=pytest.mark.skip("no Slurm here (slurmctld, slurmd, sbatch), or not root"))
         found = [pytest.param(install, id=install.version) for install in installs()]
         metafunc.parametrize("install", found or [none], scope="module")
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case after the beginning of a long text: names travel between processes, with each report."""
+    return ascii(val[:LONGEST_NAME]) if isinstance(val, str | bytes) and len(val) > LONGEST_NAME else None
 
 
 class ByFile(LoadGroupScheduling):
