@@ -4,10 +4,9 @@ Annotations may have 256 kB, and so may the reference of a pod to its owner.  Su
 a gang, in each sentence about it, and in an answer to Filter once for each node.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
+from typing import Self
 
 from ground.errors import few
 
@@ -32,7 +31,7 @@ class CutText(str):
 
     __slots__ = ("size",)
 
-    def __new__(cls, text: str) -> CutText:
+    def __new__(cls, text: str) -> Self:
         """Return what stays of a text."""
         encoded = text.encode("utf-8", "replace")
         digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()

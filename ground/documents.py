@@ -6,13 +6,11 @@ refused: anchors and aliases ("billion laughs"), tags, several documents where o
 nesting.  NaN and infinities pass: what gives the data a meaning refuses them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import yaml
 
@@ -183,12 +181,12 @@ class Document:
         """Return where a key or list entry stands, ``"job.yaml:12"``: as much of the path as there is."""
         return self.source.at(self.locate(_existing(self.data, path)))
 
-    def part(self, *path: str | int) -> Document:
+    def part(self, *path: str | int) -> Self:
         """Return what stands at a path that exists, as a document of its own with the same lines."""
         data = self.data
         for key in path:
             data = data[key]
-        return Document(self.source, data, lambda inside: self.locate([*path, *inside]))
+        return type(self)(self.source, data, lambda inside: self.locate([*path, *inside]))
 
     def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
         """Return the data as a record, a pydantic model, or any other type pydantic knows (``list[Model]``).

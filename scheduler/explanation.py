@@ -16,7 +16,7 @@ import numpy as np
 
 from ground.errors import InvalidJob
 from ground.quantities import decimal, one_of, plural
-from ground.records import AtLeastOne, JsonRecord
+from ground.records import AtLeastOne, JsonRecord, record_of
 from scheduler.algorithm_run import fits, run
 from scheduler.grid import filling
 from scheduler.job import FAMILIES, Job
@@ -261,13 +261,11 @@ def weigh(
                 f"PP spread {evaluation.pp}, objective {decimal(evaluation.objective)}{proved}; {in_use}"
                 f"{', chosen' if chosen else ''}"
             )
-        return AvoidanceOption(
+        return record_of(
+            AvoidanceOption,
+            answer,
             way=way,
             chosen=chosen,
-            status=answer.status,
-            spread=answer.spread,
-            objective=answer.objective,
-            bound=answer.bound,
             step_time=time,
             slowest=slowest,
             used=tuple(cluster.names[i] for i in used),

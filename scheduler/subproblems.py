@@ -40,6 +40,7 @@ import numpy as np
 
 from ground.errors import Infeasible, SolverTimeout
 from ground.quantities import number
+from ground.records import record_of
 from scheduler.job import Count, Job
 from scheduler.job_on_cluster import named_beside, within_the_tree
 from scheduler.objective import (
@@ -519,14 +520,12 @@ def _option(choice: TypeChoice, outcome: Outcome, *, chosen: bool) -> TypeOption
     if worth is not None and speed != 1.0:
         sentence += f"; speed {speed:g}, so as good as {worth.objective / speed:.4g} at speed 1"
     placed = chosen and worth is not None
-    return TypeOption(
+    return record_of(
+        TypeOption,
+        outcome,
         gpu_types=names,
         nodes=choice.usable,
-        status=outcome.status,
-        proved_to=outcome.proved_to,
         speed=speed,
-        objective=outcome.objective,
-        bound=outcome.bound,
         cost=None if worth is None else worth.objective / speed,
         chosen=placed,
         sentence=f"{sentence}; chosen" if placed else sentence,

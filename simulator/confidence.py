@@ -1,10 +1,9 @@
 """Confidence intervals of a mean over a few independent runs: Student's t, for few runs are what studies have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import sqrt
 from statistics import fmean, stdev
+from typing import Self
 
 from ground.quantities import Kind, label_of
 from ground.records import JsonRecord, NotNegative
@@ -39,10 +38,10 @@ class Band(JsonRecord):
     half: NotNegative
     """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
 
-    @staticmethod
-    def of(values: Sequence[float]) -> Band:
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
         """Return the band of a number of some runs, at least one."""
-        return Band(fmean(values), half_width(values))
+        return cls(fmean(values), half_width(values))
 
     def label(self, kind: Kind) -> str:
         """Return mean and half of the interval as people read them."""

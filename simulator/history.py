@@ -4,12 +4,10 @@ What a run forgets as it goes on is logged: a job knows its last places alone.  
 interruptions, and passes everything on; checkpoints keep it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -117,11 +115,11 @@ class Spans:
     begin: FloatArray
     end: FloatArray
 
-    @staticmethod
-    def of(rows: Sequence[tuple[int, float, float]], origin: float) -> Spans:
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, float, float]], origin: float) -> Self:
         """Return rows of number, begin and end, on the trace's clock, as spans since the first submission."""
         table: npt.NDArray[np.float64] = np.array(rows, dtype=np.float64).reshape(-1, 3)
-        return Spans(table[:, 0].astype(np.int32), table[:, 1] - origin, table[:, 2] - origin)
+        return cls(table[:, 0].astype(np.int32), table[:, 1] - origin, table[:, 2] - origin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,8 +7,6 @@ seed alone are told together, with means and intervals.  Runs are made by proces
 scheduler, which need this program in the same version: trace and clusters travel to them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -16,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from annotated_types import Gt
@@ -195,8 +193,8 @@ class Bands:
     low: FloatArray
     high: FloatArray
 
-    @staticmethod
-    def of(runs: Sequence[FloatArray]) -> Bands:
+    @classmethod
+    def of(cls, runs: Sequence[FloatArray]) -> Self:
         """Return the bands of runs over the same buckets."""
         means, halves = [], []
         for column in np.array(runs, dtype=np.float64).T:
@@ -204,7 +202,7 @@ class Bands:
             means.append(fmean(values) if values else np.nan)
             halves.append(half_width(values) if values else np.nan)
         mean, half = np.array(means), np.array(halves)
-        return Bands(mean, np.maximum(mean - half, 0.0), mean + half)
+        return cls(mean, np.maximum(mean - half, 0.0), mean + half)
 
 
 class ComparedRuns(JsonRecord, kw_only=True):

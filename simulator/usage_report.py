@@ -29,13 +29,14 @@ from typing import Any
 import numpy as np
 
 from ground.errors import ArnoldError, InvalidInput, some
+from ground.files import open_stream
 from ground.quantities import HOUR
 from scheduler.job import Job
 from scheduler.job_files.grids_file import running_nodes
 from scheduler.job_files.job_file import JobFile
 from scheduler.objective import evaluate, step_time
 from simulator.traces.cells import TraceRows
-from simulator.traces.readers.slurm_accounting import gpus_in, read_sacct
+from simulator.traces.readers.slurm_accounting import gpus_in, sacct_runs
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.load import LoadedTopology
 from topology.node_names import NodeNames, expand_hostlist
@@ -124,7 +125,8 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
     :raises InvalidInput: no row is of this cluster.
     """
     rows, names = TraceRows(), NodeNames(cluster.index_of)
-    recorded = list(read_sacct(path, rows))
+    with open_stream(path) as source:
+        recorded = list(sacct_runs(source, rows))
     notes = [*rows.notes]
     counted = any(gpus_in(run.resources) for _, run in recorded)
     if not counted:

@@ -19,14 +19,12 @@ Beyond the fit a few things are assumed, for studies of prediction and queues:
 - CPUs and memory go by the GPU, as in the published rows of Kalos (960 CPUs and 1,000 GB a node, 64 GPUs).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from annotated_types import Ge, Interval, MinLen
@@ -113,7 +111,7 @@ class LogNormal:
         return NormalDist().cdf(math.log(seconds / self.median) / self.sigma)
 
     @classmethod
-    def of_mean(cls, mean: float, sigma: float) -> LogNormal:
+    def of_mean(cls, mean: float, sigma: float) -> Self:
         """Return the one with that mean."""
         return cls(mean * math.exp(-(sigma**2) / 2), sigma)
 

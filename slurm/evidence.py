@@ -6,14 +6,12 @@ and how often, and only what we drained comes back: a reason or comment of someb
 lines for the program ``manifests/slurm/node_keeper``, which alone runs as SlurmUser, and which checks each again.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import ceil
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 from ground.errors import InvalidInput
 from ground.quantities import DAY, utc_minute
@@ -40,7 +38,7 @@ class EvidencePolicy:
     faulty: Measure = "price"
 
     @classmethod
-    def parse(cls, text: str) -> EvidencePolicy:
+    def parse(cls, text: str) -> Self:
         """Return the policy of ``faulty=drain,straggler=weight``; raise InvalidInput for what is none."""
         kinds, chosen = [field.name for field in fields(cls)], dict[str, Measure]()
         for part in filter(None, text.split(",")):
@@ -84,7 +82,7 @@ class Memory:
     foreign: bool = False  # whether the comment is somebody else's
 
     @classmethod
-    def of(cls, node: SlurmNode) -> Memory:
+    def of(cls, node: SlurmNode) -> Self:
         """Return that of a node."""
         found = _MEMORY.match(node.comment)
         if found is None:
@@ -153,8 +151,9 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
 
 def drained_by_us(node: SlurmNode) -> bool:
     """Return whether a node is drained, and by us."""
-    drained = any("DRAIN" in word.upper() or word.lower().startswith("drng") for word in node.state)
-    return drained and node.reason.text.startswith(OWN_REASON)
+    if not node.reason.text.startswith(OWN_REASON):
+        return False
+    return any("DRAIN" in word.upper() or word.lower().startswith("drng") for word in node.state)
 
 
 def reason_of(flag: NodeFlag) -> str:

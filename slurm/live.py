@@ -4,8 +4,6 @@ Jobs come from ``squeue`` with a separator that is drawn by lot for each questio
 and comments, newlines too, and can so make no field and no job of another.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from bisect import bisect_left
@@ -14,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from math import inf
+from typing import Self
 
 import numpy as np
 
@@ -86,7 +85,7 @@ class SlurmJob:
         return self.state == "PENDING"
 
     @classmethod
-    def of(cls, row: Mapping[str, str]) -> SlurmJob:
+    def of(cls, row: Mapping[str, str]) -> Self:
         """Return the job of a row; what stands for nothing is empty."""
         text = {key: "" if value in ("(null)", "N/A", "NONE") else value for key, value in row.items()}
         return cls(
@@ -131,8 +130,8 @@ class LiveSlurm:
 
     @classmethod
     def of(
-        cls, jobs: Sequence[SlurmJob], said: SlurmSnapshot, base: Cluster, now: float, before: LiveSlurm | None = None
-    ) -> LiveSlurm:
+        cls, jobs: Sequence[SlurmJob], said: SlurmSnapshot, base: Cluster, now: float, before: Self | None = None
+    ) -> Self:
         """Return the look of what it says of nodes, partitions and reservations.
 
         :param before: the look before; what is the same as then is not worked out again.

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
 
 from arnold.commands.run import run
 from arnold.main import COLLECTED_AFTER
@@ -24,6 +26,9 @@ CONTROL_PLANE = "plane"
 """Last word of the names of all fixtures that start or use Kubernetes: etcd, kube-apiserver and more, built from Go
 modules unless they are there.
 """
+
+LONGEST_NAME = 200
+"""Characters of a text that a case is named after."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,6 +54,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         none = pytest.param(None, marks=pytest.mark.skip("no Slurm here (slurmctld, slurmd, sbatch), or not root"))
         found = [pytest.param(install, id=install.version) for install in installs()]
         metafunc.parametrize("install", found or [none], scope="module")
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case after the beginning of a long text: names travel between processes, with each report."""
+    return ascii(val[:LONGEST_NAME]) if isinstance(val, str | bytes) and len(val) > LONGEST_NAME else None
+
+
+class ByFile(LoadGroupScheduling):
+    """Gives a worker the tests of a file together, or those of a group (marker ``xdist_group``).
+
+    Fixtures of a module are made once, not by each worker.  And dealing out thousands of tests one by one would take
+    the process that does it 15 seconds: for each it counts all that were dealt before.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope = super()._split_scope(nodeid)
+        return nodeid.partition("::")[0] if scope == nodeid else scope
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """Say which worker runs what."""
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -24,6 +24,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "uv tool install '.[tables]'": ("", "takes minutes; .ci/installs tries it, and pipx"),
     },
     "docs/how-it-works/calibration.md": {
+        "arnold explain": (SLOW, "takes seconds"),
         "arnold simulate": (SLOW, "takes seconds"),
         "arnold capacity minipods": (SLOW, "takes seconds"),
     },
@@ -171,6 +172,10 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold defragment --cluster cluster.csv --running 'placement-*.json' --job new.yaml --cost": (
             "",
             "needs the age of checkpoints, which a site adds",
+        ),
+        "arnold defragment --cluster cluster.csv --running 'placement-*.json' --job new.yaml --moves": (
+            SLOW,
+            "takes seconds; the same without a number of moves is run",
         ),
     },
     "docs/how-it-works/shared-data.md": {

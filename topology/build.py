@@ -6,12 +6,11 @@ one tree: forced into it, a domain of one would be cut at the borders of the oth
 So one of them becomes a second hierarchy (:func:`nest`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from operator import le
+from typing import Self
 
 import numpy as np
 
@@ -49,7 +48,7 @@ class NodeColumns:
     sharing: Mapping[int, str] = field(default_factory=dict)  # rows of nodes that hand out GPUs in parts, and how
 
     @classmethod
-    def of(cls, rows: Sequence[Node]) -> NodeColumns:
+    def of(cls, rows: Sequence[Node]) -> Self:
         """Return the columns of rows whose paths are all as long."""
         names, paths, gpus, free, types, second = (
             [getattr(row, name) for row in rows]

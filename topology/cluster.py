@@ -13,8 +13,6 @@ What a node is to the next job is its :class:`State`; how many nodes each domain
 together, is counted in integers over the same arrays.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +20,7 @@ from enum import IntEnum
 from functools import cached_property
 from itertools import compress
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -275,17 +273,17 @@ class Cluster:
         alone = len(self.levels[0]) if self.trunks is not None else 1
         return next((level for level in self.levels if len(level) > alone), self.levels[0])
 
-    def replace(self, **changes: Any) -> Cluster:
+    def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed (names of fields as in the class)."""
         return replace(self, **changes)
 
-    def with_busy(self, nodes: Iterable[int]) -> Cluster:
+    def with_busy(self, nodes: Iterable[int]) -> Self:
         """Return a copy in which all GPUs of the given nodes are in use."""
         free = self.free_gpus.copy()
         free[np.fromiter(nodes, dtype=np.int64)] = 0
         return self.replace(free_gpus=free)
 
-    def with_flags(self, flags: Iterable[NodeFlag]) -> Cluster:
+    def with_flags(self, flags: Iterable[NodeFlag]) -> Self:
         """Return a copy with more flags, all of nodes of the cluster; of two flags for one node the slower wins, of two
         as slow the one that holds longer.
         """
@@ -300,19 +298,19 @@ class Cluster:
                 merged[i] = flag
         return self.replace(flags=merged)
 
-    def with_kept_out(self, reasons: Mapping[int, str]) -> Cluster:
+    def with_kept_out(self, reasons: Mapping[int, str]) -> Self:
         """Return a copy with more nodes kept out, by index; the first reason stays, unless it is a taint."""
         of_taints = {node for node in reasons if self.kept_out.get(node) == kept_out_by(self.taints.get(node, ()))}
         before = {node: why for node, why in self.kept_out.items() if node not in of_taints}
         return self.replace(kept_out={**reasons, **before})
 
-    def with_taints(self, taints: Mapping[int, tuple[Taint, ...]]) -> Cluster:
+    def with_taints(self, taints: Mapping[int, tuple[Taint, ...]]) -> Self:
         """Return a copy in which taints keep jobs off nodes, by index, or ask them to stay away at a price."""
         reasons = {node: why for node, of_node in taints.items() if (why := kept_out_by(of_node))}
         prices = (price_flag(self.names[node], of_node) for node, of_node in taints.items())
         return self.replace(taints=taints).with_kept_out(reasons).with_flags(filter(None, prices))
 
-    def tolerating(self, tolerations: tuple[Toleration, ...]) -> Cluster:
+    def tolerating(self, tolerations: tuple[Toleration, ...]) -> Self:
         """Return the cluster as a job has it that puts up with some taints; the cluster itself where that is the same.
 
         A node that something else keeps out too stays out.
@@ -342,21 +340,21 @@ class Cluster:
         return self._tolerating[tolerations]
 
     @cached_property
-    def _tolerating(self) -> dict[tuple[Toleration, ...], Cluster]:
+    def _tolerating(self) -> dict[tuple[Toleration, ...], Self]:
         """Answers of :meth:`tolerating`."""
         return {}
 
-    def with_sharing(self, ways: Mapping[int, str]) -> Cluster:
+    def with_sharing(self, ways: Mapping[int, str]) -> Self:
         """Return a copy in which more nodes, by index, hand out GPUs in parts, and so are kept out."""
         sharing = {**self.sharing, **ways}
         return self.replace(sharing=sharing).with_kept_out({i: f"with shared GPUs: {how}" for i, how in ways.items()})
 
-    def without_sharing(self) -> Cluster:
+    def without_sharing(self) -> Self:
         """Return a copy as if every node handed out whole GPUs."""
         kept_out = {node: why for node, why in self.kept_out.items() if node not in self.sharing}
         return self.replace(sharing={}, kept_out=kept_out).with_taints(self.taints)
 
-    def excused(self, nodes: Collection[int]) -> Cluster:
+    def excused(self, nodes: Collection[int]) -> Self:
         """Return a copy with nothing held against some nodes, nor against how many there are: a job runs on them."""
         return self.replace(
             flags={node: flag for node, flag in self.flags.items() if node not in nodes},
@@ -364,7 +362,7 @@ class Cluster:
             node_limit=None,
         )
 
-    def with_gpu_types(self, types: Mapping[int, str]) -> Cluster:
+    def with_gpu_types(self, types: Mapping[int, str]) -> Self:
         """Return a copy in which some nodes, by index, have GPUs of another type."""
         named = [self.gpu_types[of] for of in self.gpu_type_of.tolist()]
         for node, name in types.items():
@@ -372,11 +370,11 @@ class Cluster:
         names, type_of = numbered(named)
         return self.replace(gpu_types=names, gpu_type_of=type_of)
 
-    def emptied(self) -> Cluster:
+    def emptied(self) -> Self:
         """Return a copy in which no GPU is in use; flags and what keeps nodes out stay."""
         return self.replace(free_gpus=self.gpus.copy())
 
-    def subset(self, nodes: IntArray) -> Cluster:
+    def subset(self, nodes: IntArray) -> Self:
         """Return nodes of the cluster, at least one index, ascending; domains without any of them are left out."""
         if len(nodes) == len(self):
             return self

@@ -60,6 +60,7 @@ _COMMENT = re.compile(r"\barnold:\s*([^\s;]+=[^\s;]+)")  # Degrees of parallelis
 MOST_TASKS = 1_000  # Of an array that waits, as many tasks are looked at: Slurm's MaxArraySize allows millions
 _FOR_ROOM = {"", "None", "Priority", "Resources"}
 """Reasons for which a job waits that starts as soon as it has room and its turn."""
+_NOTHING = ("(null)", "None", "N/A", "None assigned")  # Words of Slurm's that stand for nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +433,7 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
     :param job: what is said of it, in the words of scontrol, whichever program said it.
     :param started: when it began, where none of the words says it.
     """
-    words = {key: _word(value) for key, value in job.items()}
+    words = {key: "" if value in _NOTHING else value for key, value in job.items()}
     number, name = job["JobId"], words.get("JobName", "")
     task = words.get("ArrayTaskString") or words.get("ArrayTaskId", "")
     if task and words.get("ArrayJobId", "0") != "0":
@@ -643,8 +644,3 @@ class SlurmJobsJson(Marked):
         document: Document = load_document(source)
         for i, job in enumerate(document.parse(_JsonJobs).jobs):
             yield from _slurm_jobs(record_of(job), source=document.where("jobs", i))
-
-
-def _word(text: str) -> str:
-    """Return a word of Slurm's, empty where it stands for nothing."""
-    return "" if text in ("(null)", "None", "N/A", "None assigned") else text

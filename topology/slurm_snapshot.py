@@ -19,15 +19,13 @@ Slurm is asked for them by :mod:`slurm.ask`.
 Source: the manual pages sbatch(1), scontrol(1), squeue(1) and slurm.conf(5).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from math import inf
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 from pydantic import BaseModel
 
@@ -258,7 +256,7 @@ class SlurmSnapshot:
     stated: float | None = None  # the instant, in seconds since 1970, where a record says it
 
     @classmethod
-    def merged(cls, parts: Iterable[SlurmSnapshot]) -> SlurmSnapshot:
+    def merged(cls, parts: Iterable[Self]) -> Self:
         """Return all parts of one Slurm as one."""
         parts = [*parts]
 
@@ -274,7 +272,7 @@ class SlurmSnapshot:
             max((part.stated for part in parts if part.stated is not None), default=None),
         )
 
-    def renamed(self, name_of: Callable[[str], str]) -> SlurmSnapshot:
+    def renamed(self, name_of: Callable[[str], str]) -> Self:
         """Return it with other names of nodes: those of the cluster."""
 
         def named(rows: tuple[Holder, ...] | None) -> tuple[Holder, ...] | None:
@@ -290,7 +288,7 @@ class SlurmSnapshot:
                 node if (name := name_of(node.name)) == node.name else replace(node, name=name) for node in self.nodes
             )
         partitions, reservations, planned = named(self.partitions), named(self.reservations), named(self.planned)
-        return SlurmSnapshot(nodes, partitions, reservations, planned, self.stated)
+        return type(self)(nodes, partitions, reservations, planned, self.stated)
 
     def known_partitions(self) -> dict[str, SlurmPartition]:
         """Return the partitions that are known, by name: those that nodes name have these, and no limits."""

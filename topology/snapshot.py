@@ -8,11 +8,9 @@ local ones: the file says of which offset from UTC.
 A version counts up when the format changes so that older programs would misread it; a file of a newer one is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt
 
@@ -42,7 +40,7 @@ class Text(_Strict):
     """Whether a reader can look at its lines; those of an answer to Arnold are seen by nobody."""
 
     @classmethod
-    def of(cls, sources: Iterable[Source]) -> list[Text]:
+    def of(cls, sources: Iterable[Source]) -> list[Self]:
         """Return what stands in sources."""
         return [cls(name=source.name, text=source.text, numbered=source.numbered) for source in sources]
 

@@ -2,11 +2,9 @@
 ``sync``, and of ``arnold watch``, which are about annotations of its nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -126,7 +124,7 @@ class StandingGang(JsonRecord):
     """What was seen, done, and came of it, in order."""
 
     @classmethod
-    def of(cls, namespace: str, incident: GangIncident) -> StandingGang:
+    def of(cls, namespace: str, incident: GangIncident) -> Self:
         """Return an incident that a history of a namespace keeps."""
         steps = tuple(record_of(IncidentLink, step) for step in incident.steps)
         return record_of(cls, incident, namespace=namespace, steps=steps)

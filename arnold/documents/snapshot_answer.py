@@ -1,11 +1,10 @@
 """The answer of ``arnold snapshot``, as JSON and as text: what runs on a cluster, and what changed since another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
+from typing import Self
 
 from arnold.console.output import GOOD, SO_SO, Console, print_sentences
 from arnold.documents.answer_frame import Frame
@@ -55,7 +54,7 @@ class RunningAnswer(JsonRecord, kw_only=True):
     """Its degrees of parallelism."""
 
     @classmethod
-    def of(cls, job: LiveJob, cluster: Cluster) -> RunningAnswer:
+    def of(cls, job: LiveJob, cluster: Cluster) -> Self:
         """Return the answer of a job on a cluster that has its nodes."""
         return record_of(
             cls,

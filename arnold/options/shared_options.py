@@ -53,6 +53,13 @@ yes_option = click.option(
 )
 """Give a command ``--yes``."""
 
+at_option = click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: now]")
+lenient_option = click.option(
+    "--lenient/--strict",
+    default=False,
+    show_default="strict",
+    help="Leave out what cannot be used and say how much, or stop at the first.",
+)
 own_page_option = file_option("--html", written=True, help=PAGE_HELP)  # ``--html`` of a command that draws its page
 
 
@@ -80,12 +87,6 @@ def priority_option(*needs: str) -> Callable[[F], F]:
     )
 
 
-def lenient_option(function: Any) -> Any:
-    """Give a command ``--lenient`` and ``--strict``, as ``lenient``."""
-    words = "Leave out what cannot be used and say how much, or stop at the first."
-    return click.option("--lenient/--strict", default=False, show_default="strict", help=words)(function)
-
-
 def policy_option(*needs: str, default: str = "fifo-backfill") -> Callable[[F], F]:
     """Return the option ``--policy``; ``needs``: as :class:`DependentOption` has it."""
     words = (
@@ -106,11 +107,6 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     from scheduler.queue.policy import POLICIES
 
     return complete_names(POLICIES.names(), incomplete)
-
-
-def at_option(function: F) -> F:
-    """Give a command ``--at``, the present by default."""
-    return click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: now]")(function)
 
 
 def present(at: str | None) -> datetime:

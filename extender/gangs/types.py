@@ -1,11 +1,9 @@
 """What a gang is: pods that start together or not at all, each with a rank."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ground.errors import InvalidInput
 from scheduler.job import Job
@@ -37,7 +35,7 @@ class InvalidGang(InvalidInput):
         self.reason = reason
 
     @classmethod
-    def of_pod(cls, pod: Pod, message: str, *, reason: str, fix: str) -> InvalidGang:
+    def of_pod(cls, pod: Pod, message: str, *, reason: str, fix: str) -> Self:
         """Return what is wrong with one pod."""
         return cls(message, reason=reason, where=f"pod {pod.namespace}/{pod.name}", fix=fix)
 

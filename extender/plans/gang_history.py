@@ -8,15 +8,13 @@ Predictions follow the rule of ``arnold simulate --predictor history`` (:mod:`sc
 the GangHistories say, so every replica foresees the same, and so does one that has just started.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate
 from math import log
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -115,7 +113,7 @@ class GangIncident(StoredPart, frozen=True, kw_only=True):
         """Return the last step of that kind."""
         return next((step for step in reversed(self.steps) if step.did == what), None)
 
-    def then(self, at: datetime, did: str, why: str) -> GangIncident:
+    def then(self, at: datetime, did: str, why: str) -> Self:
         """Return the incident with one more step, unless its last of that kind said the same.
 
         The first is kept, and the last ones.
@@ -146,7 +144,7 @@ class GangHistory(StoredPart, frozen=True, kw_only=True):
         """Return the incident of a gang that is not over."""
         return next((it for it in self.incidents if it.gang == gang and not it.over), None)
 
-    def noted(self, incident: GangIncident) -> GangHistory:
+    def noted(self, incident: GangIncident) -> Self:
         """Return the history with an incident as it is now; a gang has one at a time that is not over."""
         others = tuple(it for it in self.incidents if it.over or it.gang != incident.gang)
         return self.replace(incidents=(*others, incident)[-MOST_INCIDENTS:])
@@ -155,7 +153,7 @@ class GangHistory(StoredPart, frozen=True, kw_only=True):
         """Return how many nodes were cleared of a gang that stood still after a moment."""
         return sum(len(it.nodes) for it in self.incidents if (step := it.did(EVICTED)) is not None and step.at > begin)
 
-    def preempted(self, at: datetime) -> GangHistory:
+    def preempted(self, at: datetime) -> Self:
         """Return the history with one more preemption."""
         return self.replace(preemptions=(*self.preemptions_since(at - timedelta(hours=1)), at))
 
@@ -163,7 +161,7 @@ class GangHistory(StoredPart, frozen=True, kw_only=True):
         """Return when its gangs took the nodes of others after a moment."""
         return tuple(at for at in self.preemptions if at > begin)
 
-    def learnt(self, run: EndedRun) -> GangHistory:
+    def learnt(self, run: EndedRun) -> Self:
         """Return the history with one more gang; itself, if that was counted before."""
         plan = canonical_uid(run.uid)
         if plan in self.counted:

@@ -4,14 +4,12 @@ Users write the spec, the controller the status, and nothing else remembers: the
 restart.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -118,7 +116,7 @@ class Reservation(CustomResource, frozen=True):
             return GangKey(self.key.namespace, self.ask.gang)
         return None if self.ask.labels else GangKey(*self.key)
 
-    def without_zone(self, why: str) -> Reservation:
+    def without_zone(self, why: str) -> Self:
         """Return the reservation without a zone, and why there is none."""
         return self.without_worth().replace(zone=(), message=why)
 

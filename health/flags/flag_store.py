@@ -9,8 +9,6 @@ slowdown that is measured as 1.5, 1.2, 1.5, ... is 1.5.
 On disk a store is SQLite in WAL mode: one writer, all of a change or nothing of it, readers that never wait.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3
@@ -21,7 +19,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, Self
 
 from ground.errors import InvalidInput
 from ground.quantities import duration, utc_minute
@@ -40,11 +38,11 @@ class Track:
     relapses: int = 0
     ended: datetime | None = None  # when its last flag ended; None = never, or a flag holds
 
-    def after(self, event: FlagEvent) -> Track:
+    def after(self, event: FlagEvent) -> Self:
         """Return what is known after an event."""
         if begins_anew(event):
             over = event.time if event.event in ("cleared", "expired") else None
-            return Track(event.steps, (), event.relapses, over)
+            return type(self)(event.steps, (), event.relapses, over)
         if event.finding is not None and event.finding.slowdown > HEALTHY:
             return replace(self, noted=(*self.noted[-MOST_FINDINGS:], event.time))
         return replace(self, noted=())
@@ -221,9 +219,9 @@ class Recorded:
     over: int = 0  # findings that ended before now, left out
     early: int = 0  # findings that begin later than now, left out
 
-    def __add__(self, other: Recorded) -> Recorded:
+    def __add__(self, other: Self) -> Self:
         """Return what came of two batches."""
-        return Recorded(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
 class Ledger(flag_sources.FlagLog):

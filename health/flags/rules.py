@@ -10,12 +10,10 @@ does not.
 People write rules in YAML or JSON, times as ``30m`` or ``1d``.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -157,7 +155,7 @@ class _RulesFile(_RuleFile):
     sources: dict[str, _RuleFile] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _make_sense(self) -> _RulesFile:
+    def _make_sense(self) -> Self:
         self.rules()
         return self
 

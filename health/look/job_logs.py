@@ -15,8 +15,6 @@ A detector's slowest rank is one in every report, as some rank has to be: it is 
 them, and slower than the next by more than ranks differ.  A process that was aborted or told to end is a victim.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -24,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from health.collectives.diagnosis import Certainty
 from health.look.evidence import (
@@ -105,7 +103,7 @@ class Standing:
         """Whether it has called what is not completed."""
         return self.at is not None or self.enqueued != self.completed
 
-    def add(self, other: Standing) -> None:
+    def add(self, other: Self) -> None:
         """Take in another line of the rank: what came first is what it hung in."""
         if self.at is None or other.at is None or self.at == other.at:
             for name in ("at", "enqueued", "completed"):
@@ -350,7 +348,9 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
             continue
         node, words = match["host"], match["words"]
         if seat := _SEAT.search(words):
-            pci = None if seat[5] is None else pci_of_bus(int(seat[5], 16))
+            # one hexadecimal number: 9b000 is 0000:9b:00
+            bus = int(seat[5] or "0", 16)
+            pci = f"{bus >> 20:04x}:{bus >> 12 & 0xFF:02x}:{bus >> 4 & 0xFF:02x}" if seat[5] is not None else None
             yield Seat(int(seat[1]), int(seat[2]), node, int(seat[4] or seat[3]), pci)
         if address := _ADDRESS.search(words):
             yield NodeAddress(address[1], node)
@@ -361,11 +361,6 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
                 yield replace(clue, gpu=None) if clue.kind == "network-port" else clue
             elif path := _PATH.search(words):
                 yield FailedPath(str(path.lastgroup), node, path[path.lastindex or 0], line)
-
-
-def pci_of_bus(number: int) -> str:
-    """Return the PCI address that NCCL prints as one hexadecimal number: 9b000 is 0000:9b:00."""
-    return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
 
 
 def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:

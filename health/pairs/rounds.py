@@ -141,31 +141,23 @@ def _matches(players: int, turn: int) -> Iterator[tuple[int, int]]:
 def _asked(
     cluster: Cluster, nodes: Sequence[int], suspects: Collection[int], number: int, met: Collection[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return the pairs of a round by its number: of all nodes, or of the suspects where others are left for each."""
+    """Return the pairs of a round by its number: of all nodes, or where others are left for each suspect, of each with
+    a node that is not suspected and that it has not met: far, close, near.
+    """
     if not suspects or 2 * len(suspects) > len(nodes):
         return pattern(cluster, nodes, number)
-    return _against(cluster, nodes, suspects, number, met)
-
-
-def _against(
-    cluster: Cluster, nodes: Sequence[int], suspects: Collection[int], number: int, met: Collection[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Return a pair of each suspect with a node that is not suspected and that it has not met: far, close, near."""
     free = [node for node in nodes if node not in set(suspects)]
     wanted = _wanted(cluster, number)
     pairs = []
     for suspect in suspects:
-        away = {node: abs(_shared(cluster, suspect, node) - wanted) for node in free if (suspect, node) not in met}
-        if away:
-            partner = min(away, key=away.__getitem__)
+        new = [node for node in free if (suspect, node) not in met]
+        # at how many levels each shares a domain with the suspect
+        shared = [sum(level.domain_of[suspect] == level.domain_of[node] for level in cluster.levels) for node in new]
+        if new:
+            partner = min(zip(new, shared, strict=True), key=lambda pair: abs(pair[1] - wanted))[0]
             free.remove(partner)
             pairs.append((suspect, partner))
     return pairs
-
-
-def _shared(cluster: Cluster, a: int, b: int) -> int:
-    """Return the number of levels at which two nodes share a domain."""
-    return sum(int(level.domain_of[a]) == int(level.domain_of[b]) for level in cluster.levels)
 
 
 def _doubts(

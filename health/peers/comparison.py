@@ -305,11 +305,12 @@ class Windows:
         past = np.median(self.levels[:, before], axis=1)
         peers = np.full(len(past), float(np.median(self.middle[before])))
         kept = self.heard[:, before] & ~self.out[:, before]
-        for row in np.flatnonzero(~kept.all(axis=1)):
-            mine = kept[row]
-            enough = int(mine.sum()) >= shortest
-            past[row] = np.median(self.levels[row, before][mine]) if enough else np.nan
-            peers[row] = np.median(self.middle[before][mine]) if enough else np.nan
+        rows = np.flatnonzero(~kept.all(axis=1))
+        if len(rows):
+            theirs = kept[rows].T
+            enough, middle = theirs.sum(axis=0) >= shortest, np.broadcast_to(self.middle[before, None], theirs.shape)
+            past[rows] = np.where(enough, _medians(self.levels[rows, before].T, theirs), np.nan)
+            peers[rows] = np.where(enough, _medians(middle, theirs), np.nan)
         return past, peers
 
     def runs(self) -> Iterator[Run]:
@@ -387,9 +388,18 @@ def _of_windows(values: NDArray[Any], window: int, *, counted: bool = False) -> 
 def _middle(values: FloatArray, heard: BoolArray) -> FloatArray:
     """Return the median over the rows that are heard, 0 where none is; shape (windows,)."""
     middle: FloatArray = np.median(values, axis=0)
-    for k in np.flatnonzero(~heard.all(axis=0)):
-        middle[k] = np.median(values[heard[:, k], k]) if heard[:, k].any() else 0.0
+    partly = np.flatnonzero(~heard.all(axis=0))
+    if len(partly):
+        middle[partly] = _medians(values[:, partly], heard[:, partly])
     return middle
+
+
+def _medians(values: FloatArray, kept: BoolArray) -> FloatArray:
+    """Return the median of what is kept of each column, 0 where nothing is; shape (columns,)."""
+    count, column = kept.sum(axis=0), np.arange(values.shape[1])
+    ordered = np.sort(np.where(kept, values, np.inf), axis=0)
+    low, high = ordered[np.maximum(count - 1, 0) // 2, column], ordered[count // 2, column]
+    return np.where(count > 0, (low + high) / 2, 0.0)
 
 
 def lag(values: FloatArray, row: int, first: int, last: int) -> int | None:

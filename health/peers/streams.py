@@ -1,10 +1,9 @@
 """Samples as they were measured, and the same on a common clock."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +30,13 @@ class Samples:
     machine: IntArray  # index into machines
     value: FloatArray  # finite
 
-    def only(self, machines: Collection[str]) -> Samples:
+    def only(self, machines: Collection[str]) -> Self:
         """Return the samples of some machines."""
         kept = np.array([k for k, name in enumerate(self.machines) if name in machines], dtype=np.int64)
         rows = np.isin(self.machine, kept)
         names = tuple(self.machines[k] for k in kept)
-        return Samples(self.metric, names, self.time[rows], np.searchsorted(kept, self.machine[rows]), self.value[rows])
+        machine = np.searchsorted(kept, self.machine[rows])
+        return type(self)(self.metric, names, self.time[rows], machine, self.value[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class MetricRecording:
         code = np.array([index_of[machine] for machine in machines], dtype=np.int64)
         return replace(samples, machines=tuple(names), machine=code[samples.machine])
 
-    def only(self, machines: Collection[str]) -> MetricRecording:
+    def only(self, machines: Collection[str]) -> Self:
         """Return the recording of some machines; it is an error if nothing is known of any of them."""
         wanted = set(machines)
         rows = {*wanted, *(row for row, (machine, _) in self.parts.items() if machine in wanted)}

@@ -11,14 +11,12 @@ is learned from the same runs.  A machine is named where that leaves hardly a do
 run has apart who is suspected: each in a group with those who are suspected least (:func:`next_groups`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heapreplace
 from math import comb, exp, log
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -169,7 +167,7 @@ class Replays:
         """Whether another run would say nothing more."""
         return self.answer == "none" or (self.answer == "culprit" and {*self.suspects} == {*self.culprits})
 
-    def after(self, failed: Mapping[int, int]) -> Replays:
+    def after(self, failed: Mapping[int, int]) -> Self:
         """Return what is known after the next run, in which groups failed so many times.
 
         :raises InvalidInput: there is no such group, or it failed more often than it was run.
@@ -185,7 +183,7 @@ class Replays:
                 raise InvalidInput(problem, where=failed_option(number), fix=fix)
         run = ReplayRun(self.next_groups, tuple(failed.get(group, 0) for group in range(self.plan.groups)))
         runs = (*self.runs, run)
-        return Replays(self.plan, runs, self.repeats, *judge(self.plan.machines, runs, self.repeats))
+        return type(self)(self.plan, runs, self.repeats, *judge(self.plan.machines, runs, self.repeats))
 
     def sure(self, machine: int) -> Certainty:
         """Return how sure it is that a machine is at fault."""

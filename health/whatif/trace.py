@@ -7,14 +7,12 @@ With ``lenient`` what does not fit is left out: rows that are wrong in themselve
 then ranks of which most steps are incomplete, then steps that are still incomplete.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,7 +175,7 @@ class Trace:
         """Return where an operation stands in the file."""
         return f"{self.source}:row {self.row[operation, rank, step]}"
 
-    def without_steps(self, bad: NDArray[np.bool_], reason: str) -> Trace:
+    def without_steps(self, bad: NDArray[np.bool_], reason: str) -> Self:
         """Return the trace without the steps where ``bad`` holds, and with their rows counted as dropped."""
         keep = np.flatnonzero(~bad)
         return replace(
@@ -245,7 +243,7 @@ class OpColumns:
         is_pass: NDArray[np.bool_] = (self.optype == CODE[FORWARD]) | (self.optype == CODE[BACKWARD])
         return is_pass
 
-    def without(self, bad: NDArray[np.bool_]) -> OpColumns:
+    def without(self, bad: NDArray[np.bool_]) -> Self:
         """Return the columns without the rows where ``bad`` holds; the others are of known types."""
         return replace(
             self,

@@ -6,13 +6,12 @@ pattern of the shell, of the whole name of a job or, with Slurm, of its name wit
 counts.  Where ``dp`` is left out, there or beside the job, it is what the GPUs of the job come to.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class Grids:
     jobs: Sequence[JobDocument]
 
     @classmethod
-    def load(cls, source: Source) -> Grids:
+    def load(cls, source: Source) -> Self:
         """Read a file of grids.
 
         :raises InvalidInput: it is damaged, or a key says what cannot be.

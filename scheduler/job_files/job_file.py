@@ -477,27 +477,18 @@ def document_of(job: Job, *, level: str | None) -> JobDocument:
     degrees = job.parallelism
     hard = [ConstraintFile(family=hold.family, within=hold.level) for hold in job.holds]
     soft = [ConstraintFile(family=count.family, level=count.level, weight=count.weight) for count in job.counts]
-    return JobDocument(
-        name=job.name,
-        gpus_per_node=job.gpus_per_node,
-        parallelism=ParallelismFile(
-            tp=degrees.tp, cp=degrees.cp, ep=degrees.ep, dp=degrees.dp, pp=degrees.pp, etp=degrees.degree("etp")
-        ),
+    return record_of(
+        JobDocument,
+        job,
+        parallelism=record_of(ParallelismFile, degrees, etp=degrees.degree("etp"), order=None),
         order=degrees.order,
-        alpha=job.alpha,
+        model=None,
         level=level,
-        tp_level=job.tp_level,
-        avoid=job.avoid,
         gpu_types="any" if job.mix_types else job.gpu_types,
         speed={speed.gpu_type: speed.factor for speed in job.speed} or None,
         constraints=(*hard, *soft),
         levels={level.level: level.weight for level in job.levels} or None,
-        microbatches=job.microbatches,
-        spread_cost=job.spread_cost,
         data_sets=dict(job.data_sets) or None,
-        data_level=job.data_level,
         images={image.name: image.gb for image in job.images} or None,
         tolerations=tuple(record_of(TolerationFile, toleration) for toleration in job.tolerations),
-        expected_hours=job.expected_hours,
-        interruptible=job.interruptible,
     )

@@ -6,10 +6,8 @@ the same calls make the same model (``tests/scheduler/placement/test_cp_model.py
 a second name.  The import is left to those who make a model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from ortools.sat.python import cp_model_helper as compiled
 from ortools.util.python.sorted_interval_list import Domain
@@ -56,9 +54,9 @@ class CpModel(compiled.CpBaseModel):
         """Return a variable with one value, the same one for the same value."""
         return IntVar(self.proto, self.get_or_make_index_from_constant(value))
 
-    def clone(self) -> CpModel:
+    def clone(self) -> Self:
         """Return a copy, whose variables have the same indices."""
-        copy = CpModel()
+        copy = type(self)()
         copy.proto.copy_from(self.proto)
         copy.rebuild_constant_map()
         return copy

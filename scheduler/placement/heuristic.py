@@ -4,13 +4,11 @@ A rule never scores itself, and it knows nothing of a job's hard constraints (``
 breaks them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -43,7 +41,7 @@ class Request:
     until: float = inf  # by the clock: a rule that takes long asks now and then whether there is time left
 
     @classmethod
-    def of(cls, cluster: Cluster, job: Job, limits: Limits) -> Request:
+    def of(cls, cluster: Cluster, job: Job, limits: Limits) -> Self:
         """Return what a rule may look at for a job; raises Infeasible when too few nodes are admitted."""
         level = cluster.level(job.level)
         if reason := shortage(cluster, job):
@@ -87,7 +85,7 @@ class Heuristic:
     order: RankOrder = "job"
     pod_by_pod: bool = False  # whether it looks at the nodes for each cell anew, which takes time with cells x nodes
 
-    def in_time(self, until: float) -> Heuristic:
+    def in_time(self, until: float) -> Self:
         """Return it as a rule that gives up beyond ``until``, by the clock, if it takes long."""
         return replace(self, rule=lambda request: self.rule(replace(request, until=min(until, request.until))))
 

@@ -5,12 +5,11 @@ of every second hierarchy that does, and every job may use both or neither.  Wha
 nodes for each class.  A job whose nodes may differ in size has a demand for each size, a *way* of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import Self
 
 import numpy as np
 
@@ -91,7 +90,7 @@ class NodeKinds:
     finer: bool  # whether more than the level tells nodes apart: else classes are its domains
 
     @classmethod
-    def of(cls, cluster: Cluster, job: Job, depth: int, *others: BoolArray) -> NodeKinds:
+    def of(cls, cluster: Cluster, job: Job, depth: int, *others: BoolArray) -> Self:
         """Return the kinds of all nodes, told apart down to the level of that depth.
 
         :param others: shape [nodes] each, what else tells them apart.

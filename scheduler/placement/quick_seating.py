@@ -8,13 +8,11 @@ every order that counts, on one sequence of domains, all counted at once.  The o
 what comes of it is good, and nothing is proved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +41,7 @@ class FreeNodes:
     counts: tuple[Indices, ...]  # for each of the levels shape [domains]
 
     @classmethod
-    def of(cls, cluster: Cluster, admitted: BoolArray, depth: int) -> FreeNodes:
+    def of(cls, cluster: Cluster, admitted: BoolArray, depth: int) -> Self:
         """Count nodes of a cluster, shape [nodes], from the level of that depth down."""
         levels = cluster.levels[depth:]
         nodes = admitted.nonzero()[0]

@@ -21,7 +21,7 @@ A job has one of its *ways*: on nodes of one size of those it may have; one that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -534,13 +534,6 @@ def even_rectangles(rows: int, columns: int, pair: Pair) -> PlacementShape:
     """Return the grid cut into S bands of rows and R bands of columns, as even as can be."""
     bands, stacks = np.arange(rows) * pair[0] // rows, np.arange(columns) * pair[1] // columns
     return PlacementShape((bands[:, None] * pair[1] + stacks[None, :]).astype(np.int32))
-
-
-def pairs_up_to(rows: int, columns: int, most: Pair) -> Iterator[Pair]:
-    """Yield the pairs (S, R) that a grid can have, none larger than the one given."""
-    for dp in range(1, min(rows, most[0]) + 1):
-        for pp in range(1, min(columns, most[1]) + 1):
-            yield dp, pp
 
 
 CellWays = frozenset[tuple[int, int]]  # Ways of jobs, each the number of the job and of the way

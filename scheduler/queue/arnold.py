@@ -27,7 +27,6 @@ from scheduler.queue.policy import (
     PriorityFirst,
     Running,
     Waiting,
-    surely_ends_by,
 )
 from topology.cluster import Cluster
 
@@ -56,9 +55,11 @@ class Arnold(PriorityFirst):
             yield None
             return
         yield _inside(cluster, others)
-        open_zones = [other for other in others if self.predicting and surely_ends_by(job, cluster.now, other.arrives)]
-        if open_zones:
-            yield _inside(cluster, [other for other in others if other not in open_zones])
+        if self.predicting and job.predicted_high is not None:
+            # it ends before these arrive even by the upper end of the band
+            ends = cluster.now + job.predicted_high
+            if open_zones := [other for other in others if ends <= other.arrives]:
+                yield _inside(cluster, [other for other in others if other not in open_zones])
 
     def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Sequence[Running]]:
         """Return the preemptible jobs in the zone of a large job that is here, once no other is there."""

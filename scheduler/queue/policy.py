@@ -296,11 +296,6 @@ def ends_by(job: Waiting, now: float, until: float) -> bool:
     return job.predicted is not None and now + job.predicted <= until
 
 
-def surely_ends_by(job: Waiting, now: float, until: float) -> bool:
-    """Return whether it ends by then even by the upper end of the band."""
-    return job.predicted_high is not None and now + job.predicted_high <= until
-
-
 def kept(holds: Sequence[HeldNodes], job: Waiting, cluster: ClusterState) -> Keep:
     """Return what several holds keep together from a job; ``None`` = nothing."""
     if not holds:

@@ -5,14 +5,12 @@ without its digits) and by their size.  Past run times are kept as running sums,
 there are kinds of jobs, however many of each have ended.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 FEWEST = 5  # Jobs that a mean is taken of; with fewer, jobs that are less similar are asked
 BAND = 0.9  # Share of the jobs whose run times are to lie in their bands
@@ -55,15 +53,15 @@ class RunTimes:
     logs: float = 0.0  # mean of their natural logarithms
     squares: float = 0.0  # sum of the squared distances of the logarithms from their mean
 
-    def with_one(self, seconds: float) -> RunTimes:
+    def with_one(self, seconds: float) -> Self:
         """Return the sums with one more run time, above 0 seconds (Welford)."""
         jobs, log = self.jobs + 1, math.log(seconds)
         before = log - self.logs
         logs = self.logs + before / jobs
         mean = self.seconds + (seconds - self.seconds) / jobs
-        return RunTimes(jobs, mean, logs, self.squares + before * (log - logs))
+        return type(self)(jobs, mean, logs, self.squares + before * (log - logs))
 
-    def with_those(self, other: RunTimes) -> RunTimes:
+    def with_those(self, other: Self) -> Self:
         """Return the sums over the jobs of both (Chan, Golub and LeVeque 1979)."""
         if not self.jobs or not other.jobs:
             return self if self.jobs else other
@@ -71,7 +69,7 @@ class RunTimes:
         part, apart = other.jobs / jobs, other.logs - self.logs
         mean = self.seconds + (other.seconds - self.seconds) * part
         squares = self.squares + other.squares + apart * apart * self.jobs * part
-        return RunTimes(jobs, mean, self.logs + apart * part, squares)
+        return type(self)(jobs, mean, self.logs + apart * part, squares)
 
     @property
     def prediction(self) -> Prediction:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from math import floor, inf, lcm
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,6 @@ from scheduler.placement.share_parts import (
     OptionCosts,
     PlacementShape,
     even_rectangles,
-    pairs_up_to,
     shape_placed,
 )
 from scheduler.placement.types import Limits, PlacementAlgorithm
@@ -231,7 +231,8 @@ class SeenPlacements:
         job = question.jobs[j]
         if demand.movable:
             domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
-            pairs = list(pairs_up_to(demand.rows, demand.columns, (domains, domains)))
+            dp, pp = (range(1, min(lines, domains) + 1) for lines in (demand.rows, demand.columns))
+            pairs = list(product(dp, pp))
             if demand.aligned:
                 # R = 1 and S = 1 need no shape; only with soft terms one that is known says more
                 pairs = [pair for pair in pairs if min(pair) > 1]

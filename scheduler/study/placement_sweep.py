@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Protocol
 
-from ground.records import JsonRecord, NotNegative
+from ground.records import JsonRecord, NotNegative, record_of
 from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.objective import Spread
@@ -79,12 +79,5 @@ def _run(study: tuple[Sequence[Case], Limits], pair: tuple[int, str]) -> tuple[i
     (cases, limits), (case, name) = study, pair
     cluster, job = cases[case].instance()
     outcome = run(ALGORITHMS.load(name), cluster, job, limits)
-    return case, CaseResult(
-        algorithm=outcome.algorithm,
-        status=outcome.status,
-        reason=outcome.reason or None,
-        spread=outcome.spread,
-        objective=outcome.objective,
-        bound=outcome.bound,
-        solve_seconds=outcome.proposal.solve_seconds,
-    )
+    seconds = outcome.proposal.solve_seconds
+    return case, record_of(CaseResult, outcome, reason=outcome.reason or None, solve_seconds=seconds)

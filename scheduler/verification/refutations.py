@@ -41,8 +41,6 @@ domain at the other end holds the rest of the column.  A domain touches as many 
 column, or more.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -50,7 +48,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from math import isqrt, prod
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -270,7 +268,7 @@ class Covering:
     capacities: tuple[int, ...]
 
     @classmethod
-    def of(cls, grid: CountedGrid, pair: Spread, charges: Multipliers) -> Covering:
+    def of(cls, grid: CountedGrid, pair: Spread, charges: Multipliers) -> Self:
         """Return the covering for a pair, turned so that there are no more columns than rows."""
         touches = pair.pp * grid.rows, pair.dp * grid.columns
         sides, charged = (grid.rows, grid.columns), (charges.row, charges.column)

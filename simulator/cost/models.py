@@ -4,13 +4,11 @@
 the tiers of the network and the volumes; ``alpha-beta`` reads a table of bandwidths for each size and spread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isinf
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -198,8 +196,8 @@ class Crossing:
     touched: IntArray  # shape [DP groups], number of domains of each DP group
     fewest: IntArray  # shape [DP groups], cells in the domain that has fewest of them, at least 1
 
-    @staticmethod
-    def of(domains: IntArray, dp_group: IntArray) -> Crossing:
+    @classmethod
+    def of(cls, domains: IntArray, dp_group: IntArray) -> Self:
         """Count what each DP group touches."""
         groups, width = int(dp_group.max()) + 1, int(domains.max()) + 1
         pairs = domains.astype(np.int64) + dp_group.astype(np.int64) * width
@@ -207,7 +205,7 @@ class Crossing:
         group = touched // width
         fewest = np.full(groups, domains.shape[0], dtype=np.int32)
         np.minimum.at(fewest, group, cells.astype(np.int32))
-        return Crossing(domains, dp_group, np.bincount(group, minlength=groups).astype(np.int32), fewest)
+        return cls(domains, dp_group, np.bincount(group, minlength=groups).astype(np.int32), fewest)
 
 
 def oversubscription_of(cluster: Cluster, given: Oversubscription | None) -> Oversubscription:

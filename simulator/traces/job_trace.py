@@ -3,8 +3,6 @@
 A trace is made denser, cut to a window or to smaller jobs, merged with others, or resampled; each is a pure function.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -12,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from operator import attrgetter
+from typing import Self
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class JobTrace:
         """
         return 0.0 if self.records and self.records[0].submit >= YEAR_2000 else None
 
-    def without(self, reasons: Mapping[str, str]) -> JobTrace:
+    def without(self, reasons: Mapping[str, str]) -> Self:
         """Return the trace without some jobs: their ids, with the reasons by which they are counted."""
         kept = tuple(record for record in self.records if record.job_id not in reasons)
         return replace(self, records=kept, dropped=dict(Counter(self.dropped) + Counter(reasons.values())))

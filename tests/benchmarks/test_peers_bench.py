@@ -148,7 +148,7 @@ def test_no_fault_that_was_found_is_doubted_away() -> None:
 
 def test_a_single_gpu_or_port_is_found_and_named() -> None:
     """A job of each kind of fault of a realistic fleet: the machine is flagged, and of a part its name is said."""
-    for case in fleet.cases(3, healthy_jobs=0, of_each=1, sizes=fleet.SIZES[:1]):
+    for case in fleet.cases(3, healthy_jobs=0, of_each=1, hours=(1.0, 1.0), sizes=fleet.SIZES[:1]):
         assert case.fault is not None
         found = judge_peers(case.recording, list(detect(case.recording, ComparisonSettings())))
         assert [flag.node for flag in found.flags] == [case.fault.machine], case.fault

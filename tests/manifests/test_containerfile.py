@@ -168,18 +168,25 @@ def test_command_of_the_image_runs(arnold: Path, arguments: list[str], says: str
     assert done.stderr == ""
 
 
-@pytest.mark.releases
-@pytest.mark.parametrize("pins", ["go", "v1.37"])
-def test_image_of_the_scheduler_with_the_plug_in(pins: str, tmp_path: Path) -> None:
-    """Its first stage makes the one program of the second, which the Deployment calls and which knows its release."""
-    if shutil.which("go") is None:
-        pytest.skip("there is no Go toolchain to build it with")
-    context = MANIFESTS / "native"
-    first, last = stages(context)
-    carry_out(first, tmp_path / "program", others={}, environment={"PINS": pins, "CGO_ENABLED": "0"}, context=context)
-    others = {first[0].words[-1]: tmp_path / "program"}
-    carry_out(last, tmp_path / "image", others=others, environment={}, context=context)
-    (program,) = (file for file in (tmp_path / "image").rglob("*") if file.is_file())
+NATIVE = MANIFESTS / "native"
+
+
+def program_of_the_image(built: Path, image: Path) -> Path:
+    """The one file of the scheduler's image, of which ``built`` is what the first stage leaves."""
+    first, last = stages(NATIVE)
+    carry_out(last, image, others={first[0].words[-1]: built}, environment={}, context=NATIVE)
+    (program,) = (file for file in image.rglob("*") if file.is_file())
+    return program
+
+
+def test_image_of_the_scheduler_is_called_as_its_deployment_does(tmp_path: Path) -> None:
+    """Its one program is where the first stage builds it; Deployment and entry point call it, as nobody."""
+    first, last = stages(NATIVE)
+    (build,) = [step.text for step in first if step.word == "RUN"]
+    target = tmp_path / "program" / shlex.split(build)[shlex.split(build).index("-o") + 1].lstrip("/")
+    target.parent.mkdir(parents=True)
+    target.write_text("")
+    program = program_of_the_image(tmp_path / "program", tmp_path / "image")
     step = {step.word: step.text for step in last}
     deployment = yaml.safe_load((MANIFESTS / "base" / "scheduler.yaml").read_text(encoding="utf-8").split("---")[0])
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -189,7 +196,18 @@ def test_image_of_the_scheduler_with_the_plug_in(pins: str, tmp_path: Path) -> N
     )
     assert step["ENTRYPOINT"] == f'["/{program.relative_to(tmp_path / "image")}"]'
     assert int(step["USER"].partition(":")[0]) == deployment["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+
+
+@pytest.mark.releases
+@pytest.mark.parametrize("pins", ["go", "v1.37"])
+def test_the_plug_in_is_built_of_the_release_it_says(pins: str, tmp_path: Path) -> None:
+    """The first stage of the scheduler's image makes the program of the second, which knows its release."""
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go toolchain to build it with")
+    first, built = stages(NATIVE)[0], tmp_path / "program"
+    carry_out(first, built, others={}, environment={"PINS": pins, "CGO_ENABLED": "0"}, context=NATIVE)
+    program = program_of_the_image(built, tmp_path / "image")
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", (context / f"{pins}.mod").read_text(encoding="utf-8"))
+    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", (NATIVE / f"{pins}.mod").read_text(encoding="utf-8"))
     assert pinned is not None
     assert said == f"Kubernetes {pinned[1]}\n"

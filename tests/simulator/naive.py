@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 
-@dataclass
+@dataclass(eq=False)
 class Naive:
     """A job; ``end`` is infinite until it starts."""
 
@@ -105,9 +105,9 @@ def easy(queue: list[Naive], running: list[Naive], gpus: int, now: float) -> Non
     queue = [job for job in queue if job not in running]
     for job in queue[1:]:
         head = queue[0]
-        ends = sorted(other.expected_end(now) for other in running)
-        shadow = next(t for t in ends if head.gpus <= gpus - sum(o.gpus for o in running if o.expected_end(now) > t))
-        spare = gpus - sum(other.gpus for other in running if other.expected_end(now) > shadow) - head.gpus
+        held = sorted((other.expected_end(now), other.gpus) for other in running)
+        shadow = next(t for t, _ in held if head.gpus <= gpus - sum(n for end, n in held if end > t))
+        spare = gpus - sum(n for end, n in held if end > shadow) - head.gpus
         if job.gpus <= free(running, gpus) and (now + job.expected <= shadow or job.gpus <= spare):
             launch(job, running, now)
 

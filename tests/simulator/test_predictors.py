@@ -160,9 +160,9 @@ def test_boosting_is_the_same_for_the_same_seed() -> None:
     """Bit by bit, in another process or not: it runs on one thread."""
     answers = []
     for _ in range(2):
-        boosting = Boosting(bags=3, seed=5)
+        boosting = Boosting(bags=2, seed=5)
         generator = np.random.default_rng(2)
-        for record in requests(300):
+        for record in requests(FEWEST):
             noisy = job(record.job_id, float(generator.lognormal(6, 1)), gpus=record.gpus)
             boosting.learn(noisy)
         answers.append([boosting.predict(one) for one in requests(10)])

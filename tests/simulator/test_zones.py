@@ -11,7 +11,7 @@ from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.policy import QueuePolicy
 from simulator.engine import Engine
 from simulator.job_record import JobRecord
-from tests.case_counts import examples
+from tests.case_counts import cases, examples
 from tests.simulator.clusters import racks
 from tests.simulator.runs import finished, placed
 
@@ -69,11 +69,14 @@ def test_preemptible_jobs_run_in_the_zone_until_the_large_job_comes(seed: int) -
     assert all(job.preemptible for job in engine.jobs if job.runs)
 
 
+@pytest.mark.many_cases
 def test_without_a_zone_the_large_job_waits_and_without_prediction_the_others_do() -> None:
-    """Over 20 seeds: No-Reserve delays the large job; No-JCT starts it in time and leaves the zone idle before."""
+    """Over 20 seeds, in `make test` five: No-Reserve delays the large job; No-JCT starts it in time and leaves the zone
+    idle before.
+    """
     waits, idle = {}, {}
     for policy in (Arnold(), NoReserve(), NoJct()):
-        engines = [run_with(policy, busy_trace(seed)) for seed in range(20)]
+        engines = [run_with(policy, busy_trace(seed)) for seed in range(cases(20))]
         large = [job for engine in engines for job in engine.jobs if job.record.job_id == "large"]
         waits[policy.name] = np.mean([job.started - ARRIVES for job in large])
         idle[policy.name] = np.mean(

@@ -31,14 +31,12 @@ A configuration of kind (kind.sigs.k8s.io) has workers with their labels, as tes
 is left out, and workers are called as kind calls them: ``kind-worker``, ``kind-worker2``.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pydantic import BaseModel
 
@@ -303,9 +301,9 @@ class Kubernetes:
         text = text_of(head)
         return float(bool(_MARK.match(text)) and not any(mark.search(text) for mark in _OTHERS))
 
-    def counting(self, resource: str) -> Kubernetes:
+    def counting(self, resource: str) -> Self:
         """Return a reader to which that resource alone is GPUs."""
-        return Kubernetes((resource,))
+        return replace(self, gpu_resources=(resource,))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the nodes; raise an error where ``levels`` names a label that no node carries."""

@@ -22,15 +22,13 @@ close, in one topology or in several (``tree:leaf-2,blocks:b1``), of which one i
 Source: the manual pages topology.conf(5), topology.yaml(5) and slurm.conf(5).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -343,9 +341,9 @@ class SlurmYaml(Marked):
     )
     chooses_levels: ClassVar = False
 
-    def choosing(self, topology: str) -> SlurmYaml:
+    def choosing(self, topology: str) -> Self:
         """Return a reader that reads the topology of that name."""
-        return SlurmYaml(topology)
+        return type(self)(topology)
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the topology that is the default."""
@@ -433,9 +431,9 @@ class SlurmListing(Marked):
     mark = re.compile(rf'{_RECORD}|"(?:sinfo"\s*:\s*\[|slurmd_start_time"\s*:)', re.MULTILINE)
     chooses_levels: ClassVar = False
 
-    def choosing(self, topology: str) -> SlurmListing:
+    def choosing(self, topology: str) -> Self:
         """Return a reader that reads the topology of that name."""
-        return SlurmListing(topology)
+        return type(self)(topology)
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read nodes and where they are."""

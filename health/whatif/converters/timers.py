@@ -9,13 +9,12 @@ microbatch takes the mean, and a transfer takes no time once both sides are ther
 worker survives this (S_w, M_W, M_S); what depends on single microbatches or on transfers does not, and is listed.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
+from typing import Self
 
 from ground.errors import InvalidInput, TooLarge, TraceFormatError
 from ground.formats import NEARLY, FileFormat, begins_as_json
@@ -55,7 +54,7 @@ class Block:
     # name -> rank -> milliseconds of one iteration, a mean over the interval
     timers: dict[str, dict[int, float]] = field(default_factory=dict)
 
-    def lacks(self, other: Block) -> bool:
+    def lacks(self, other: Self) -> bool:
         """Return whether times are missing that another block has."""
         return any(ranks.keys() - self.timers.get(timer, {}).keys() for timer, ranks in other.timers.items())
 

@@ -65,19 +65,16 @@ def _in_turn(levels: tuple[Level, ...], free: Sequence[IntArray]) -> list[IntArr
 
 def kai_segments(*, segment: Literal["p", "d"], order: RankOrder) -> Heuristic:
     """Make KAI with segments of as many pods as a PP group (p) or a DP group (d) has."""
-
-    def choose(request: Request) -> IntArray:
-        return _segments(request, request.grid.columns if segment == "p" else request.grid.rows)
-
     what = f"segments of {segment.upper()} pods, each in the tightest domain that holds it"
-    return Heuristic(f"kai-segment-{segment}", f"KAI 0.14: {what}", choose, order)
+    return Heuristic(f"kai-segment-{segment}", f"KAI 0.14: {what}", partial(_segments, segment=segment), order)
 
 
-def _segments(request: Request, size: int) -> IntArray:
-    """Return nodes in the order of ranks, so many after each other in one domain.
+def _segments(request: Request, *, segment: Literal["p", "d"]) -> IntArray:
+    """Return nodes in the order of ranks, as many after each other in one domain as a group has.
 
     :raises Infeasible: no domain holds a segment.
     """
+    size = request.grid.columns if segment == "p" else request.grid.rows
     levels, count = request.cluster.levels[: request.level_index + 1], request.grid.cells // size
     left = request.admitted.copy()
     names, domain_of = ranks_of(request.cluster.names), request.level.domain_of

@@ -15,14 +15,12 @@ Left out: required and excluded nodes, weights, ``--switches``, ``--contiguous``
 several topologies, consolidated and spread segments.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, log2
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -40,15 +38,10 @@ def slurm_block(*, segment: Segment = "none", order: RankOrder = "job") -> Heuri
 
     Base blocks and BlockSizes are those of the cluster's file where it has them, else the domains of the job's level.
     """
-
-    def choose(request: Request) -> IntArray:
-        size = {"none": request.grid.cells, "p": request.grid.columns, "d": request.grid.rows}[segment]
-        return _blocks(request, size)
-
     name, what = "slurm-block", "the fewest blocks, the last by best fit"
     if segment != "none":
         name, what = f"slurm-segment-{segment}", f"segments of {segment.upper()} nodes, each in the tightest block"
-    return Heuristic(name, f"Slurm topology/block: {what}", choose, order)
+    return Heuristic(name, f"Slurm topology/block: {what}", partial(_blocks, segment=segment), order)
 
 
 def _tree(request: Request) -> IntArray:
@@ -69,22 +62,23 @@ def _tree(request: Request) -> IntArray:
     return nodes[taken]
 
 
-def _blocks(request: Request, segment: int) -> IntArray:
+def _blocks(request: Request, *, segment: Segment) -> IntArray:
     """Take the nodes of one segment after another, each from blocks that topology/block picks for it.
 
     :raises Infeasible: no aggregate of blocks has room for a segment in as few blocks as it may use.
     """
+    size = {"none": request.grid.cells, "p": request.grid.columns, "d": request.grid.rows}[segment]
     nodes = by_natural_name(request.cluster, np.flatnonzero(request.admitted).astype(np.int32))
     blocks = BaseBlocks.of(request)
     block_of = blocks.block_of[nodes]
     free = np.bincount(block_of, minlength=blocks.count).astype(np.int32)
     taken = np.zeros(len(nodes), dtype=np.bool_)
-    segments = request.grid.cells // segment
+    segments = request.grid.cells // size
     for number in range(segments):
         request.check_time()
-        amounts = place_segment(free, segment, blocks.size, blocks.powers)
+        amounts = place_segment(free, size, blocks.size, blocks.powers)
         if not amounts:
-            which = f"segment {number + 1} of {segments} ({segment} nodes)"
+            which = f"segment {number + 1} of {segments} ({size} nodes)"
             raise Infeasible(f"Slurm: {which} has no room in as few blocks as it may use")
         for block, amount in amounts.items():
             taken[np.flatnonzero((block_of == block) & ~taken)[:amount]] = True
@@ -102,7 +96,7 @@ class BaseBlocks:
     powers: tuple[int, ...]  # of 2, ascending: so many base blocks are joined to a block
 
     @classmethod
-    def of(cls, request: Request) -> BaseBlocks:
+    def of(cls, request: Request) -> Self:
         """Return those of the cluster's file, or what Slurm would make of the domains of the job's level."""
         cluster, own = request.cluster, request.cluster.blocks
         if own is None:

@@ -20,12 +20,10 @@ jobs beside spot jobs, cluster-trace-v2026-spot-gpu (Duan et al., ASPLOS 2026).
 All count seconds from the beginning of each trace.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ground.errors import TraceFormatError
 from ground.files import ByteStream
@@ -67,7 +65,7 @@ class _Gang:
     problem: str = ""
 
     @classmethod
-    def of_task(cls, cells: Sequence[str], clock: Clock) -> _Gang:
+    def of_task(cls, cells: Sequence[str], clock: Clock) -> Self:
         """Return a task as a gang of its own; one without shares has no GPUs."""
         name, task, count, state, start, end, cpus, memory, gpus = cells
         instances = number(count, "inst_num") if count else 1.0
@@ -90,12 +88,12 @@ class _Gang:
             gang.start, gang.end = clock.seconds(start, "start_time"), clock.seconds(end, "end_time")
         return gang
 
-    def joined(self, task: _Gang) -> _Gang:
+    def joined(self, task: Self) -> Self:
         """Return one gang of this and a task; failed when one of them is, completed when both are."""
         if not self.shares or not task.shares:
             return self if self.shares else task
         states = {self.status, task.status}
-        return _Gang(
+        return type(self)(
             self.name,
             shares=self.shares + task.shares,
             instances=self.instances + task.instances,

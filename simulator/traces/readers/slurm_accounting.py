@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ground.errors import InvalidInput, TraceFormatError
-from ground.files import ByteStream, open_stream
+from ground.files import ByteStream
 from ground.formats import FileFormat, Marked
 from ground.rows import BadRow, entries, inside, json_document
 from simulator.job_record import JobRecord
@@ -284,18 +284,11 @@ class Sacct:
         yield from bad_rows.keep(_rows(source, bad_rows), run, source)
 
 
-def read_sacct(path: str, bad_rows: TraceRows) -> Iterator[tuple[str, SlurmRun]]:
+def sacct_runs(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[str, SlurmRun]]:
     """Yield all records of a table of sacct with where they stand, in the order of the file.
 
-    :raises InvalidInput: it is none.
-    :raises TraceFormatError: it is damaged.
+    :raises InvalidInput: it is none; TraceFormatError: it is damaged.
     """
-    with open_stream(path) as source:
-        yield from sacct_runs(source, bad_rows)
-
-
-def sacct_runs(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[str, SlurmRun]]:
-    """Yield the same of an open file."""
     reader = Sacct()
     if reader.likeness(source.head) < 1.0:
         fix = "give what `sacct --parsable2` prints (arnold formats jobs)"

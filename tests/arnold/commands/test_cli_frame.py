@@ -212,8 +212,8 @@ def test_a_background_job_goes_on_ignoring_control_c() -> None:
     """A program that was started to ignore SIGINT, as by ``nohup`` or a shell's ``&``, is not interrupted."""
     program = (
         "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN);"
-        "from arnold.console.interrupts import GRACE, watch_for_interrupts; watch_for_interrupts();"
-        "os.kill(os.getpid(), signal.SIGINT); time.sleep(GRACE + 0.5); print('still here')"
+        "from arnold.console import interrupts; interrupts.GRACE = 0.1; interrupts.watch_for_interrupts();"
+        "os.kill(os.getpid(), signal.SIGINT); time.sleep(interrupts.GRACE + 0.5); print('still here')"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "still here\n"

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from arnold.commands.run import run
 from arnold.console.fitted_table import Wrapped
 from tests.arnold.commands.conftest import write_cluster
 from tests.facts import says
@@ -24,8 +25,7 @@ Arnold = Callable[..., Any]
 MINIPODS, NODES = 12, 9  # Of each minipod one node is in use, and one of the first is slow
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+def write_files(folder: Path) -> None:
     """A job of 90 nodes on minipods of eight free ones, all twelve of which it needs; the job says no alpha."""
     rows = [
         f"node-{minipod:02}-{i},pod{minipod:02},rack{minipod:02}-{i // 3},8,{'0,' if i == 4 else '8,'}"
@@ -33,9 +33,14 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
         for i in range(NODES)
     ]
     rows[0] += "1.5"
-    job = tmp_path / "job.yaml"
-    job.write_text("name: large\nparallelism: {tp: 8, dp: 45, pp: 2}\n")
-    write_cluster(tmp_path / "cluster.csv", rows)
+    (folder / "job.yaml").write_text("name: large\nparallelism: {tp: 8, dp: 45, pp: 2}\n")
+    write_cluster(folder / "cluster.csv", rows)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The options that name the files in the current folder."""
+    write_files(tmp_path)
     monkeypatch.chdir(tmp_path)  # paths as long as a line would break it
     return ("--cluster", "cluster.csv", "--job", "job.yaml", "--time-limit", "2")
 
@@ -74,18 +79,35 @@ ANSWERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The placement of the job, as ``arnold place --output`` saves it."""
+    folder = tmp_path_factory.mktemp("large")
+    write_files(folder)
+    file = folder / "large.json"
+    given = ("--cluster", folder / "cluster.csv", "--job", folder / "job.yaml", "--time-limit", "2", "--output", file)
+    assert run(["place", *map(str, given)]) == 0
+    return file.read_bytes()
+
+
+@pytest.fixture
+def large(files: tuple[str, ...], saved: bytes) -> tuple[str, ...]:
+    """The options, with the placement in the current folder."""
+    Path("large.json").write_bytes(saved)
+    return files
+
+
 @pytest.mark.parametrize(("width", "command"), [*product((80, 120), ANSWERS)])
 def test_other_answers_are_as_short(
-    arnold: Arnold, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, width: int, command: str
+    arnold: Arnold, large: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, width: int, command: str
 ) -> None:
     """The verdict, tables folded to a few rows, what was assumed, one command to go on with; no node is named in
     pieces, and where more is known the last line says that -v shows it.
     """
     monkeypatch.setenv("COLUMNS", str(width))
-    assert arnold("place", *files, "--output", "large.json").code == 0
     if command == "defragment":
         Path("job.yaml").write_text("name: new\nparallelism: {tp: 8, dp: 2, pp: 2}\n")
-    cluster, job, limit = files[:2], files[2:4], ("--time-limit", "0.1")  # which moves of jobs use up
+    cluster, job, limit = large[:2], large[2:4], ("--time-limit", "0.1")  # which moves of jobs use up
     asked = (command, *cluster, *(() if command == "repair" else job), *ANSWERS[command], *limit)
     ran, whole = arnold(*asked), arnold(*asked, "-v")
     assert ran.code == 0

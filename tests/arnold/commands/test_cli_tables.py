@@ -120,7 +120,7 @@ def test_columns_holds_for_pipes_too(
 def test_studies_tell_all_algorithms_apart(terminal: Callable[..., str]) -> None:
     """The table of fragmented clusters is by algorithm too, on the narrowest terminal."""
     names = "gpu-packing,volcano-partition-d,volcano-partition-p,kueue-preferred,slurm-segment-p"
-    args = ["study", "fragmented", "--clusters", "1", "--algorithm", names, "--time-limit", "1", "--workers", "1"]
+    args = ["study", "fragmented", "--clusters", "1", "--algorithm", names, "--time-limit", "0.2", "--workers", "1"]
     out = terminal(60, args)
     for name in names.split(","):
         assert re.search(rf"^{name} ", out, re.MULTILINE)

@@ -31,7 +31,7 @@ def test_table1_in_numbers(arnold: Arnold) -> None:
     The paper's program stops early here, and what it has by then depends on the machine: the values themselves are
     those of ``python -m benchmarks table1``.
     """
-    ran = arnold("study", "table1", "--time-limit", "0.5", "--json")
+    ran = arnold("study", "table1", "--time-limit", "0.2", "--json")
     assert ran.code == 0
     assert len(ran.json["settings"]) == 9
     assert [row["algorithm"] for row in ran.json["settings"][0]["results"]] == list(table1.ALGORITHMS)

@@ -38,7 +38,9 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 deaf = float(sys.argv.pop())
 import arnold.commands.run as command
+from arnold.console import interrupts
 
+interrupts.GRACE = 0.2
 own_run = command.run
 
 def run(args):

@@ -60,8 +60,9 @@ def soon(condition: Callable[[], object], what: str) -> None:
 
 
 @pytest.fixture
-def source() -> Source:
-    """A cluster that is seen."""
+def source(monkeypatch: pytest.MonkeyPatch) -> Source:
+    """A cluster that is seen, and looked at often."""
+    monkeypatch.setattr("arnold.pages.live_page.LOOK_SECONDS", 0.05)
     source = Source()
     source.seen, source.lost = time.time(), ""
     return source
@@ -99,6 +100,7 @@ def test_it_follows_the_cluster_through_its_loss(source: Source, tmp_path: Path)
         source.lost = ""
         soon(lambda: browser.text("#state") == "Live", "the cluster to be back")
         end()
+        browser.script("heard -= SILENT - 1000")  # that much of the silence has passed
         soon(lambda: "lost its server" in browser.text("#state"), "the page to tell that it has no server")
         assert browser.text("#seen").startswith("last seen at")
         assert not [fault for fault in browser.faults if "ERR_" not in fault]  # but for connections that are refused

@@ -117,11 +117,11 @@ def test_a_slow_reader_skips_states_and_keeps_nothing() -> None:
         head = "GET /events HTTP/1.1\r\nHost: localhost"
         async with serving(page) as port, asking(port, head) as (_, slow, connection):
             connection.pause_reading()
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(0.4)
             asked = page.asked
             for _ in range(4):
                 page.number += 1
-                await asyncio.sleep(0.6)
+                await asyncio.sleep(0.2)
             assert page.asked <= asked + 1  # it is stuck in the first state
             page.size, numbers = 0, list[int]()
             connection.resume_reading()

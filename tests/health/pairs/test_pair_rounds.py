@@ -8,6 +8,7 @@ import pytest
 from benchmarks.evidence.tested_pairs import measure, named, search, tree
 from health.pairs.group_testing import Pair, findings_of
 from health.pairs.rounds import next_round, plan_rounds
+from tests.case_counts import cases
 from topology.cluster import Cluster
 
 LEAVES = tree(8, 16)  # 128 nodes: 8 leaves below one core
@@ -24,11 +25,12 @@ def test_a_node_is_in_one_pair_of_a_round_and_never_in_the_same_twice(cluster: C
     assert len({frozenset(pair) for pairs in rounds for pair in pairs}) == 3 * len(cluster) // 2
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("kind", ["node", "link", "domain"])
 @pytest.mark.parametrize("cluster", [LEAVES, MINIPODS], ids=["leaves", "minipods"])
 def test_one_fault_is_named_in_three_rounds_and_nobody_else(cluster: Cluster, kind: str) -> None:
     """Faults of 1.2 to 4 times at 3 % noise, wherever they are: found, by the plan and step by step."""
-    for seed in range(10):
+    for seed in range(cases(10)):
         rng = np.random.default_rng(seed)
         level = cluster.levels[rng.integers(len(cluster.levels))]
         name = str(rng.choice(cluster.names if kind == "node" else level.domains))
@@ -38,18 +40,20 @@ def test_one_fault_is_named_in_three_rounds_and_nobody_else(cluster: Cluster, ki
         assert search(cluster, faults, np.random.default_rng(seed), most=3)[0] == {(kind, name)}, faults
 
 
+@pytest.mark.many_cases
 def test_two_slow_nodes_are_named_in_five_rounds() -> None:
     """Two nodes anywhere, also of one leaf or of one pair."""
-    for seed in range(10):
+    for seed in range(cases(10)):
         rng = np.random.default_rng(seed)
         one, other = rng.choice(LEAVES.names, 2, replace=False)
         faults = {("node", str(one)): 1.5, ("node", str(other)): 2.0}
         assert search(LEAVES, faults, np.random.default_rng(seed), most=5)[0] == set(faults)
 
 
+@pytest.mark.many_cases
 def test_a_healthy_cluster_is_left_alone() -> None:
     """Noise of 3 % convicts nobody, and after three rounds there is nothing left to ask."""
-    for seed in range(40):
+    for seed in range(cases(40)):
         assert search(MINIPODS, {}, np.random.default_rng(seed), most=8) == (set(), 3)
 
 

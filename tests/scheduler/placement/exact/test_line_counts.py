@@ -63,16 +63,16 @@ def test_counts_agree_with_all_placements(seed: int) -> None:
 
 
 def test_pods_alike_are_one_kind_and_told_apart_in_the_end() -> None:
-    """Four columns of 296 nodes on 40 pods of four leaves of two racks of four: ten pods a column have 320, and 74
-    racks, 37 leaves, hold 296; one rack fewer holds 292.
+    """Four columns of 144 nodes on 20 pods of four leaves of two racks of four: five pods a column have 160, and 36
+    racks, 18 leaves, hold 144; one rack fewer holds 140.
     """
-    racks = np.arange(40 * 8, dtype=np.int32)
+    racks = np.arange(20 * 8, dtype=np.int32)
     paths, room = np.stack([racks // 8, racks // 2, racks]), np.full(len(racks), 4, dtype=np.int32)
-    answer, cells = LineCounts(296, 4, paths, room, (10, 37, 74), (4, 4, 4)).lay(LIMIT)
+    answer, cells = LineCounts(144, 4, paths, room, (5, 18, 36), (4, 4, 4)).lay(LIMIT)
     assert answer == "yes"
     assert cells is not None
-    assert [spread[0] for spread in spreads(cells, paths)] == [10, 37, 74]
-    assert LineCounts(296, 4, paths, room, (10, 37, 73), (4, 4, 4)).lay(LIMIT) == ("no", None)
+    assert [spread[0] for spread in spreads(cells, paths)] == [5, 18, 36]
+    assert LineCounts(144, 4, paths, room, (5, 18, 35), (4, 4, 4)).lay(LIMIT) == ("no", None)
 
 
 def test_cross_lines_follow_sets_of_pods() -> None:

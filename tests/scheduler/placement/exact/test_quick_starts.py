@@ -83,7 +83,7 @@ def test_no_rule_is_better_where_one_was(number: int) -> None:
             instance.cluster(),
             job,
             Exact(ExactParams(rules_share=ALL, short_share=0.5, quick_share=0.5)),
-            Limits(seconds=2.0),
+            Limits(seconds=1.0),
         )
         == []
     )

@@ -78,7 +78,7 @@ def test_the_bound_of_a_job_of_122_nodes() -> None:
     All stages hang together, and so do the pipelines, so S = 1 or R = 1 would put all of them into one rack.
     """
     job = shared(4, 61, 4, alpha=0.5, level="rack")
-    outcome = run(Exact(), racks((40, 40, 40, 40)), job, Limits(seconds=2.0, workers=1))
+    outcome = run(Exact(), racks((40, 40, 40, 40)), job, Limits(seconds=0.3, workers=1))
     assert outcome.bound is not None
     assert outcome.bound >= 2.0
 
