@@ -590,7 +590,9 @@ class TwoLevelBands:
 _TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
 _COUNTS = 2_000  # Lines times racks up to which they are counted: above 1,300 none was answered within ten seconds
-_COUNT_SHARE = 0.5  # Part of the time limit that this may take for one pair of the level above: skeletons have the rest
+_SKELETONS = 400  # Lines times racks up to which skeletons are looked for: with more none was found in ten seconds
+# Part of the time limit that counting may take for one pair of the level above; and where skeletons come after it
+_COUNT_SHARE, _FEW_SHARE = 0.8, 0.5
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
@@ -825,9 +827,11 @@ class CloserSearch:
                 self._share_lines(wanted, region, lattice, max(pair), transposed=transposed)
             if lattice.open():
                 self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
+        few = min(grid.rows, grid.columns) > 1 and min(grid.rows, grid.columns) * len(region.racks) <= _SKELETONS
         if lattice.open():
-            self._count_lines(wanted, region, lattice, pair, transposed=transposed)
-        if lattice.open() and min(grid.rows, grid.columns) > 1:
+            share = _FEW_SHARE if few else _COUNT_SHARE
+            self._count_lines(wanted, region, lattice, pair, share, transposed=transposed)
+        if lattice.open() and few:
             self._decide_skeletons(wanted, region, lattice, pair, transposed=transposed)
         return lattice.bound()
 
@@ -889,8 +893,12 @@ class CloserSearch:
                     self._offer(wanted.closer, cells.T if transposed else cells, used)
                     lattice.most = wanted.most
 
-    def _count_lines(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
-        """Refute and build pairs whose cross lines may touch as many racks as they have cells."""
+    def _count_lines(
+        self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, share: float, *, transposed: bool
+    ) -> None:
+        """Refute and build pairs whose cross lines may touch as many racks as they have cells, in a share of the time
+        limit.
+        """
         closer, grid = wanted.closer, lattice.problem
         # a node of each rack
         nodes = region.nodes[np.unique(closer.level.domain_of[region.nodes], return_index=True)[1]]
@@ -898,7 +906,7 @@ class CloserSearch:
         levels = (*(level for level, _ in wanted.broader), wanted.above, closer.level)
         paths = np.stack([level.domain_of[nodes] for level in levels])
         broader = list(product(*(pairs for _, pairs in wanted.broader), [above]))
-        end = min(wanted.end, clock() + _COUNT_SHARE * self._limits.seconds)
+        end = min(wanted.end, clock() + share * self._limits.seconds)
         # what was asked of a pair, with pairs above it, and answered with no; or without a placement, for a seed
         refuted: set[tuple[Pair, tuple[Pair, ...]]] = set()
         counted: set[tuple[Pair, tuple[Pair, ...], int]] = set()
