@@ -47,6 +47,24 @@ def test_names_stand_once() -> None:
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}
 
 
+def test_annotations_wait_where_they_must() -> None:
+    """Annotations are kept from being evaluated where they name what is defined below, or imported for types alone."""
+    idle = []
+    for file in SOURCES:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        if not any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body):
+            continue
+        nodes = list(ast.walk(tree))
+        known_from = {node.name: node.end_lineno or 0 for node in nodes if isinstance(node, ast.ClassDef)}
+        for block in (node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            known_from |= dict.fromkeys(re.findall(r"\w+", ast.unparse(block.body)), sys.maxsize)
+        annotations = [getattr(node, "annotation", None) or getattr(node, "returns", None) for node in nodes]
+        named = [name for annotation in annotations if annotation for name in ast.walk(annotation)]
+        if not any(isinstance(name, ast.Name) and known_from.get(name.id, 0) >= name.lineno for name in named):
+            idle.append(str(file.relative_to(ROOT)))
+    assert idle == []
+
+
 def test_commands_say_what_they_take() -> None:
     """No command has options that types cannot see: an unpacked mapping hides a missing parameter until it runs.
 

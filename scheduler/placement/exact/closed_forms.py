@@ -6,8 +6,6 @@ S, R >= 2; and S * R is at least what the product bound says.  Where one affinit
 domains each are had from the fewest domains that hold all cells, unless these are more than rows by two.
 """
 
-from __future__ import annotations
-
 import heapq
 from bisect import insort
 from collections import Counter, defaultdict

@@ -7,8 +7,6 @@ says how many racks the columns of a pod touch at least, for each number of rows
 up; and each pod with its rows is laid with as few of these touches as are found, or proved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

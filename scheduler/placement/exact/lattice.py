@@ -4,8 +4,6 @@ Feasibility is monotone, so a refutation holds for all pairs below it and a cons
 :class:`PairSearch` is the state that all methods of one search share: the lattice, both views of its grid, the clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf

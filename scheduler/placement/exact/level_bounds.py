@@ -5,8 +5,6 @@ level than of a broader one, as each of these has one of those in it.  So the sp
 are a path of pairs (S, R) that are not refuted, ascending in both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -9,8 +9,6 @@ is a part of the user's time limit.  Numbers without another source were set on 
 ``benchmarks/instances.py``, where the results are published (docs: benchmarks.md).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

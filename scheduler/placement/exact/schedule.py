@@ -6,8 +6,6 @@ cheaper half of them the roomiest first.  Limits are in deterministic time, so t
 unless the wall clock runs out first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 

@@ -5,8 +5,6 @@ integer model of repairs (:mod:`scheduler.placement.moves`), with every block of
 start, and proves it on small jobs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain

@@ -1,7 +1,5 @@
 """Asking the search: of a bare grid, whose answers are kept; of a job; and seating what it builds, pair to nodes."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
