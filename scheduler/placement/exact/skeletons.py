@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 Variables = list[list["cp_model.IntVar"]]
+"""By domain and column."""
 
 
 class DomainTotals:
@@ -125,7 +126,7 @@ class DomainTotals:
         return sum(q * is_q for q, is_q in self.width_is[k].items())
 
     def add_columns(self) -> tuple[Variables, Variables]:
-        """Add whether each domain serves each column, and the cells that it gives; return both, by domain and column.
+        """Add whether each domain serves each column, and the cells that it gives; return both.
 
         A column has at most S domains, which give its D cells.
         """
@@ -247,7 +248,6 @@ class SkeletonModel:
         totals = self._totals = DomainTotals(cp, problem, pair, kinds=kinds, spare_rows=spare_rows)
         self._fits = sum(totals.capacities) >= problem.cells
         outer = None if pods is None else self._add_pods(pods)
-        self._counts = cp.clone()
         serves, gives = totals.add_columns()
         self._serves = serves
         if pods is not None and outer is not None:
@@ -278,10 +278,11 @@ class SkeletonModel:
                 cp.add(sum(lines(totals, k) for k in domains) >= lines(outer, pod))
                 for k in domains:
                     cp.add(lines(totals, k) <= lines(outer, pod))
+        self._counts = cp.clone()
         return outer
 
     def count(self, limit: Slice) -> Answer:
-        """Return ``"no"`` where there are no totals; others say little of whether there is a skeleton."""
+        """Return ``"no"`` where domains and pods have no totals; others say little of whether there is a skeleton."""
         return solve(self._counts, limit)[0] if self._fits else "no"
 
     def ask_for_row(self, prices: IntArray) -> None:
