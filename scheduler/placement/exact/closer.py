@@ -610,6 +610,11 @@ class Region:
     pods: tuple[PodRacks, ...]
 
     @property
+    def roomiest(self) -> list[PodRacks]:
+        """The pods, the roomiest first."""
+        return sorted(self.pods, key=lambda pod: -sum(pod.room))
+
+    @property
     def racks(self) -> IntArray:
         """All racks, shape [racks]."""
         return np.concatenate([pod.racks for pod in self.pods])
@@ -820,12 +825,13 @@ class CloserSearch:
         transposed = pair[1] > 1 if min(pair) == 1 else grid.rows < grid.columns
         lattice = self._alone(wanted, region, pair, transposed=transposed)
         self._count_touches(region, lattice, pair, transposed=transposed)
-        if min(grid.rows, grid.columns) > 1:  # one line alone is counted out at once
+        lines = min(grid.rows, grid.columns)
+        if lines > 1:  # one line alone is counted out at once
             if lattice.open() and min(pair) == 1:
                 self._share_lines(wanted, region, lattice, max(pair), transposed=transposed)
             if lattice.open():
                 self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
-        few = min(grid.rows, grid.columns) > 1 and min(grid.rows, grid.columns) * len(region.racks) <= _SKELETONS
+        few = lines > 1 and lines * len(region.racks) <= _SKELETONS
         if lattice.open():
             share = _FEW_SHARE if few else _COUNT_SHARE
             self._count_lines(wanted, region, lattice, pair, share, transposed=transposed)
@@ -952,7 +958,7 @@ class CloserSearch:
         """Build pairs by bands in two levels, the roomiest of the cheaper half of the open ones first."""
         problem = lattice.problem
         end = min(wanted.end, clock() + _BAND_SHARE * self._limits.seconds)
-        roomiest = sorted(region.pods, key=lambda pod: -sum(pod.room))
+        roomiest = region.roomiest
         most_racks = np.cumsum([len(pod.racks) for pod in roomiest])
         failed: list[Pair] = []
         while clock() < end:
@@ -987,7 +993,7 @@ class CloserSearch:
         self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool
     ) -> None:
         """Decide pairs by models of which columns racks serve, and pods."""
-        pods = sorted(region.pods, key=lambda pod: -sum(pod.room))
+        pods = region.roomiest
         racks = np.concatenate([pod.racks for pod in pods])
         order = np.argsort(-wanted.closer.room[racks], kind="stable")
         of_rack = np.repeat(np.arange(len(pods)), [len(pod.racks) for pod in pods])[order]

@@ -10,10 +10,10 @@ modelled of the pods beside those of the domains: what a domain serves its pod s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import accumulate, combinations, pairwise, product
+from itertools import accumulate, combinations, count, pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -222,10 +222,6 @@ class Pods:
             domains[pod].append(domain)
         return domains
 
-    def turned(self) -> Pods:
-        """Return the same for the transpose of the problem."""
-        return Pods(self.of_domain, self.pair[::-1])
-
     def touched(self, sets: BoolArray) -> BoolArray:
         """Return the pods that sets of domains touch, shape [sets, pods]; ``sets`` has shape [sets, domains]."""
         return np.stack([sets[:, domains].any(axis=1) for domains in self.inside], axis=1)
@@ -247,17 +243,11 @@ class SkeletonModel:
             kinds = list(zip(problem.capacities, pods.of_domain, strict=True))
         totals = self._totals = DomainTotals(cp, problem, pair, kinds=kinds, spare_rows=spare_rows)
         self._fits = sum(totals.capacities) >= problem.cells
-        outer = None if pods is None else self._add_pods(pods)
-        serves, gives = totals.add_columns()
-        self._serves = serves
-        if pods is not None and outer is not None:
+        if pods is None:
+            serves = self._serves = totals.add_columns()[0]
+        else:
             # the broadest domains tell columns apart
-            serves, given = outer.add_columns()
-            for (pod, domains), p in product(enumerate(pods.inside), columns):
-                for k in domains:
-                    cp.add_implication(self._serves[k][p], serves[pod][p])
-                cp.add(sum(self._serves[k][p] for k in domains) >= serves[pod][p])
-                cp.add(sum(gives[k][p] for k in domains) == given[pod][p])
+            self._serves, serves = self._add_pods(pods)
         # columns are interchangeable: in descending order as binary numbers, the first domain its highest digit
         ordered = min(len(serves), _ORDERED)
         value = [sum((1 << (ordered - 1 - k)) * serves[k][p] for k in range(ordered)) for p in columns]
@@ -265,8 +255,8 @@ class SkeletonModel:
             cp.add(left >= right)
         self._row_pairs = RowsOnDomainPairs(totals, self._serves) if pair[1] == 2 and pods is None else None
 
-    def _add_pods(self, pods: Pods) -> DomainTotals:
-        """Add what pods do in total, beside the domains inside them."""
+    def _add_pods(self, pods: Pods) -> tuple[Variables, Variables]:
+        """Add what pods do in total, then the columns; return which of these each domain serves, and each pod."""
         totals, inside = self._totals, pods.inside
         cp, problem = totals.cp, totals.problem
         kinds = [tuple(problem.capacities[k] for k in domains) for domains in inside]
@@ -279,7 +269,13 @@ class SkeletonModel:
                 for k in domains:
                     cp.add(lines(totals, k) <= lines(outer, pod))
         self._counts = cp.clone()
-        return outer
+        (serves, gives), (pod_serves, pod_gives) = totals.add_columns(), outer.add_columns()
+        for (pod, domains), p in product(enumerate(inside), range(problem.columns)):
+            for k in domains:
+                cp.add_implication(serves[k][p], pod_serves[pod][p])
+            cp.add(sum(serves[k][p] for k in domains) >= pod_serves[pod][p])
+            cp.add(sum(gives[k][p] for k in domains) == pod_gives[pod][p])
+        return serves, pod_serves
 
     def count(self, limit: Slice) -> Answer:
         """Return ``"no"`` where domains and pods have no totals; others say little of whether there is a skeleton."""
@@ -419,10 +415,10 @@ class RowsOnDomainPairs:
     def placement(self, solver: cp_model.CpSolver, serves: BoolArray) -> IntArray:
         """Return the placement that a solution is, shape [rows, columns]; ``serves`` is of the same solution."""
         blocks = []
-        for on, count in self._rows_on.items():
+        for on, rows in self._rows_on.items():
             first, second = on[0], on[-1]
             # the first takes all that it serves, then gives the second what it has too much, where both serve
-            block = np.where(serves[first], first, second)[None, :].repeat(solver.value(count), axis=0)
+            block = np.where(serves[first], first, second)[None, :].repeat(solver.value(rows), axis=0)
             surplus = int((block == first).sum()) - solver.value(self._cells_of_first[on])
             either = np.flatnonzero((block == first) & serves[second])
             block.flat[either[:surplus]] = second
@@ -644,12 +640,7 @@ def decide_skeletons(search: PairSearch) -> None:
     """Decide open pairs in growing slices, from the dearest pair down; with many cells models get slow and find nothing
     that bands do not.
     """
-
-    @cache
-    def model(pair: Pair, view: GridView) -> SkeletonModel:
-        return SkeletonModel(view.problem, view.turn(pair), spare_rows=search.spare_rows(view, pair))
-
-    effort, seed = EFFORT, search.limits.seed
+    effort, seed, model = EFFORT, search.limits.seed, _models(search)
     views = narrow_views(search) if search.problem.cells <= search.params.many_cells else []
     while views and (pairs := search.lattice.open()):
         for pair in reversed(pairs):
@@ -668,15 +659,12 @@ def decide_in_pods(search: PairSearch, pods: Pods) -> None:
     """Decide open pairs where pods are held to a pair besides, from the dearest pair down, in growing slices: what the
     totals of domains and pods refute, on either view, then skeletons on the narrower one.
     """
-
-    @cache
-    def model(pair: Pair, view: GridView) -> SkeletonModel:
-        around = pods.turned() if view.transposed else pods
-        return SkeletonModel(view.problem, view.turn(pair), spare_rows=search.spare_rows(view, pair), pods=around)
-
-    effort, seed, counted = _COUNT_EFFORT, search.limits.seed, set[tuple[Pair, GridView]]()
+    model, counted = _models(search, pods), set[tuple[Pair, GridView]]()
     views = sorted(narrow_views(search), key=lambda view: view.problem.columns)
-    while views and search.lattice.open():
+    for number in count():
+        if not (views and search.lattice.open()):
+            return
+        effort, seed = _COUNT_EFFORT * 2**number, search.limits.seed + number
         for pair, view in product(reversed(search.lattice.open()), views):
             if search.left <= 0:
                 return
@@ -691,10 +679,19 @@ def decide_in_pods(search: PairSearch, pods: Pods) -> None:
                 return
             if not (search.lattice.is_built(pair) or search.lattice.is_refuted(pair)):
                 # one "no" is believed, as of all models of closer levels
-                way = _WAYS[(seed - search.limits.seed) % 2]
-                limit = Slice(2 * effort, search.left, seed)
-                decide_pair(search, views[0], model(pair, views[0]), limit, ways=[way])
-        effort, seed = 2 * effort, seed + 1
+                ways, limit = [_WAYS[number % len(_WAYS)]], Slice(2 * effort, search.left, seed)
+                decide_pair(search, views[0], model(pair, views[0]), limit, ways=ways)
+
+
+def _models(search: PairSearch, pods: Pods | None = None) -> Callable[[Pair, GridView], SkeletonModel]:
+    """Return what makes the model of a pair as a view sees it, each once."""
+
+    @cache
+    def model(pair: Pair, view: GridView) -> SkeletonModel:
+        around = None if pods is None else replace(pods, pair=view.turn(pods.pair))
+        return SkeletonModel(view.problem, view.turn(pair), spare_rows=search.spare_rows(view, pair), pods=around)
+
+    return model
 
 
 def narrow_views(search: PairSearch) -> list[GridView]:
@@ -734,8 +731,9 @@ def decide_pair(
             cells, prices = skeleton.cells, None
             if cells is None:
                 rounding = Slice(EFFORT, search.left, limit.seed)
-                pp_of_view, pods = model.pair[1], model.pods
-                cells, prices = realise(view.problem, skeleton.serves, pp=pp_of_view, limit=rounding, pods=pods)
+                cells, prices = realise(
+                    view.problem, skeleton.serves, pp=model.pair[1], limit=rounding, pods=model.pods
+                )
             if cells is not None:
                 search.build(view, cells, "skeleton")
                 return

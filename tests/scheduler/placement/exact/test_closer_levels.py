@@ -298,7 +298,7 @@ def test_touches_of_pods_and_racks_refute_no_placement(seed: int) -> None:
 @examples(25)
 def test_skeletons_in_pods_settle_every_pair(seed: int) -> None:
     """All placements of up to six cells on up to five racks in up to three pods, of which a pair of the pods is asked:
-    the least of them is built, in pods as asked, and nothing else that there is refuted.
+    the least of them is built, in pods as asked, and no pair is refuted that a placement has.
     """
     chance = random.Random(seed)
     pods = [list(chance.choices(range(1, 5), k=chance.randint(1, 2))) for _ in range(chance.randint(1, 3))]
