@@ -27,7 +27,7 @@ demo: $(DEMO_STAMP) ## place a 9,600-GPU job on a fragmented cluster; write arno
 	$(BIN)/arnold demo --save try
 
 test: $(STAMP) ## run the tests, all but those on a control plane, of launchers and of pages with axe-core; properties with a twentieth of their examples
-	$(BIN)/python -m pytest -m "not control_plane and not launchers and not accessibility and not releases"
+	$(BIN)/python -m pytest -m "not control_plane and not launchers and not accessibility"
 
 properties: $(STAMP) ## run the property tests with all their examples
 	ARNOLD_CASES=all $(BIN)/python -m pytest -m "(hypothesis or many_cases) and not control_plane"

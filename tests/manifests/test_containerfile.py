@@ -198,7 +198,7 @@ def test_image_of_the_scheduler_is_called_as_its_deployment_does(tmp_path: Path)
     assert int(step["USER"].partition(":")[0]) == deployment["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
 
 
-@pytest.mark.releases
+@pytest.mark.control_plane
 @pytest.mark.parametrize("pins", ["go", "v1.37"])
 def test_the_plug_in_is_built_of_the_release_it_says(pins: str, tmp_path: Path) -> None:
     """The first stage of the scheduler's image makes the program of the second, which knows its release."""
