@@ -15,7 +15,6 @@ from ground.quantities import DAY
 from simulator.job_record import shape
 from simulator.traces import read_trace
 from simulator.workload import KALOS, Announcements, WorkloadSpec, arrivals, generate, grids, kinds_of
-from tests.case_counts import ALL_CASES
 
 
 def test_the_fit_by_formula() -> None:
@@ -41,30 +40,27 @@ def test_the_fit_by_formula() -> None:
         assert sum(kind.status.values()) == pytest.approx(1, abs=0.001)
 
 
-@pytest.mark.many_cases
 def test_a_sample_has_the_published_figures() -> None:
-    """Ten times as many jobs as published, so that chance is small beside the tolerance; in `make test` two and a half
-    times as many, and twice the tolerance.
+    """Ten times as many jobs as published, so that chance is small beside the tolerance.
 
     Tolerances are about three standard errors: with a coefficient of variation of GPU time of 12 over 199,070 jobs,
     3 * 12 / sqrt(199,070) = 8 %; of run times (7 at most) 5 %; of GPUs (4.8) 3.2 %; a median of 199,070 log-normals
     with sigma 1.94 has a standard error of 1.25 * 1.94 / sqrt(199,070) = 0.5 %.
     """
-    times, wider = (10, 1.0) if ALL_CASES else (2.5, 2.0)
-    found = summary(generate(WorkloadSpec(days=times * KALOS.days, seed=1)))
-    assert found.jobs == pytest.approx(times * KALOS.jobs, rel=3 / math.sqrt(times * KALOS.jobs))
-    assert found.gpus_mean == pytest.approx(KALOS.gpus_mean, rel=0.035 * wider)
+    found = summary(generate(WorkloadSpec(days=10 * KALOS.days, seed=1)))
+    assert found.jobs == pytest.approx(10 * KALOS.jobs, rel=3 / math.sqrt(10 * KALOS.jobs))
+    assert found.gpus_mean == pytest.approx(KALOS.gpus_mean, rel=0.035)
     assert (found.gpus_median, found.gpus_max) == (KALOS.gpus_median, KALOS.gpus_max)
-    assert found.seconds_mean == pytest.approx(KALOS.seconds_mean, rel=0.05 * wider)
-    assert found.seconds_median == pytest.approx(KALOS.seconds_median, rel=0.03 * wider)
+    assert found.seconds_mean == pytest.approx(KALOS.seconds_mean, rel=0.05)
+    assert found.seconds_median == pytest.approx(KALOS.seconds_median, rel=0.03)
     assert found.seconds_max <= KALOS.seconds_max
-    assert found.gpu_time_mean == pytest.approx(KALOS.gpu_time_mean, rel=0.08 * wider)
+    assert found.gpu_time_mean == pytest.approx(KALOS.gpu_time_mean, rel=0.08)
     for status, share in KALOS.job_share.items():
-        assert found.job_share[status] == pytest.approx(share, abs=0.004 * wider)
+        assert found.job_share[status] == pytest.approx(share, abs=0.004)
     for status, share in KALOS.gpu_time_share.items():
-        assert found.gpu_time_share[status] == pytest.approx(share, abs=0.04 * wider)
-    assert found.evaluation_share == pytest.approx(KALOS.evaluation_share, abs=0.003 * wider)
-    assert found.pretraining_share == pytest.approx(KALOS.pretraining_share, abs=0.01 * wider)
+        assert found.gpu_time_share[status] == pytest.approx(share, abs=0.04)
+    assert found.evaluation_share == pytest.approx(KALOS.evaluation_share, abs=0.003)
+    assert found.pretraining_share == pytest.approx(KALOS.pretraining_share, abs=0.01)
 
 
 def test_same_seed_same_jobs() -> None:
