@@ -348,9 +348,7 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
             continue
         node, words = match["host"], match["words"]
         if seat := _SEAT.search(words):
-            # one hexadecimal number: 9b000 is 0000:9b:00
-            bus = int(seat[5] or "0", 16)
-            pci = f"{bus >> 20:04x}:{bus >> 12 & 0xFF:02x}:{bus >> 4 & 0xFF:02x}" if seat[5] is not None else None
+            pci = None if seat[5] is None else pci_of_bus(int(seat[5], 16))
             yield Seat(int(seat[1]), int(seat[2]), node, int(seat[4] or seat[3]), pci)
         if address := _ADDRESS.search(words):
             yield NodeAddress(address[1], node)
@@ -361,6 +359,11 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
                 yield replace(clue, gpu=None) if clue.kind == "network-port" else clue
             elif path := _PATH.search(words):
                 yield FailedPath(str(path.lastgroup), node, path[path.lastindex or 0], line)
+
+
+def pci_of_bus(number: int) -> str:
+    """Return the PCI address that NCCL prints as one hexadecimal number: 9b000 is 0000:9b:00."""
+    return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
 
 
 def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:

@@ -13,6 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -118,7 +119,7 @@ class Bench:
         slow = self.gap[rows][self.gap[rows] < expected[rows] - 2 * self.noise]
         if not len(slow):
             return 0.0, 0.0
-        level = _middle(slow)
+        level = median(slow.tolist())
         if level > -LEAST:
             return 0.0, 0.0
         return self.cost(rows, expected[rows]) - self.cost(rows, np.minimum(expected[rows], level)), level
@@ -207,7 +208,7 @@ def _compare(bench: Bench, *, by_distance: bool) -> None:
     above = bench.gap[bench.gap > 0]
     # noise is seen above the usual alone, as faults are below; the median of a half normal is .6745 of its deviation
     if by_distance:
-        measured = _middle(above) / 0.6745 if len(above) >= FEW_PAIRS else USUAL_NOISE
+        measured = median(above.tolist()) / 0.6745 if len(above) >= FEW_PAIRS else USUAL_NOISE
         bench.noise = max(measured, USUAL_NOISE)
 
 
@@ -230,18 +231,12 @@ def _explain(bench: Bench, need: float) -> tuple[dict[int, float], float]:
     return faults, bench.cost(every, bench.expected(faults)) + need * len(faults)
 
 
-def _middle(values: npt.NDArray[np.float64]) -> float:
-    """Return the median of some values, one at least: ``np.median`` takes several times as long for a few."""
-    ordered, half = np.sort(values), len(values) // 2
-    return float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2)
-
-
 def _usual(values: npt.NDArray[np.float64]) -> float:
     """Return the logarithm that pairs usually have: the middle of the fastest ones, for half of all may be slow."""
     usual = float(np.quantile(values, 0.9))
     for _ in range(5):
         near = values[np.abs(values - usual) < 3 * USUAL_NOISE]
-        usual = _middle(near) if len(near) else float(values.max())
+        usual = median(near.tolist()) if len(near) else float(values.max())
     return usual
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Analysis, Cause, Floats, LinkShare, PerStep, Share, SlowLink, TracedWorker
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, SENDS, WEIGHT, reported
-from health.whatif.replay import Replayed, step_seconds
+from health.whatif.replay import Replayed
 from health.whatif.trace import Trace
 
 NOTICED = 1.03  # Factors and slowdowns below this are noise
@@ -368,9 +368,7 @@ def analyse(replayed: Replayed) -> Analysis:
     trace, pp = replayed.trace, replayed.trace.sizes.pp
     kinds = np.array([reported(operation.optype) for operation in trace.operations])
     stage = np.array([operation.stage for operation in trace.operations])
-    # with all operations ideal, the same for all steps
-    ideal = float(step_seconds(replayed.graph, replayed.durations.ideal.__getitem__))
-    seconds = replayed.steps_if(stage >= 0)
+    ideal, seconds = replayed.ideal_step(), replayed.steps_if(stage >= 0)
     names = [name for name in dict.fromkeys(map(reported, OPTYPES)) if (kinds == name).any()]
     by_optype = {name: replayed.steps_if(kinds == name) / ideal for name in names}
     by_dp = replayed.steps_of_each_rank(stage >= 0) / ideal

@@ -148,6 +148,10 @@ class Replayed(NamedTuple):
     graph: Graph
     durations: Durations
 
+    def ideal_step(self) -> float:
+        """Return the step time with all operations ideal: the same for all steps."""
+        return float(step_seconds(self.graph, self.durations.ideal.__getitem__))
+
     def steps_if(self, traced_here: NDArray[np.bool_]) -> Array:
         """Return [steps]: traced where ``traced_here``, [operations] or [operations, dp], says so, ideal elsewhere."""
         traced, ideal = self.durations.traced, self.durations.ideal

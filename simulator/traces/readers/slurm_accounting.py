@@ -287,7 +287,8 @@ class Sacct:
 def sacct_runs(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[str, SlurmRun]]:
     """Yield all records of a table of sacct with where they stand, in the order of the file.
 
-    :raises InvalidInput: it is none; TraceFormatError: it is damaged.
+    :raises InvalidInput: it is none.
+    :raises TraceFormatError: it is damaged.
     """
     reader = Sacct()
     if reader.likeness(source.head) < 1.0:
