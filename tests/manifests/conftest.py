@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from tests.e2e.harness.client import Object
+from tests.e2e.harness.client import ApiError, Object
 from tests.e2e.harness.nodes import node
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.programs import Unavailable, find_programs, module_folder
@@ -24,6 +24,8 @@ NODE = "node-0"
 """The one node there is: Ready, eight GPUs."""
 STRICT = "&fieldValidation=Strict"
 """A field that the API does not know is an error, not dropped."""
+
+ADMISSION = "admissionregistration.k8s.io"
 
 FOREIGN = (
     ("github.com/cert-manager/cert-manager", "v1.21.2", "deploy/crds/cert-manager.io_issuers.yaml"),
@@ -71,7 +73,7 @@ def plane(bare_plane: ControlPlane, rendered: list[Object]) -> ControlPlane:
     for thing in rendered:
         bare_plane.admin.apply(thing, query=STRICT)
     bare_plane.admin.create(node(NODE))
-    _wait_for_policies(bare_plane)
+    wait_for_policies(bare_plane)
     return bare_plane
 
 
@@ -92,15 +94,40 @@ def foreign(plane: ControlPlane) -> ControlPlane:
     return plane
 
 
-def _wait_for_policies(plane: ControlPlane) -> None:
-    """Policies take a moment until the API server heeds them: until a pod with the label gets its gate."""
+def wait_for_policies(plane: ControlPlane) -> None:
+    """Wait until the API server heeds every policy that was applied before.
+
+    It takes policies and bindings up later, each in the order in which they were written: when the last of both is
+    heeded, all are.  The last mutating policy is the gate's; a validating one is written here and taken away again.
+    """
+    name = "heeded-up-to-here"
+    where = "api/v1/namespaces/default/{}?dryRun=All"
     member = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "probe", "namespace": "default", "labels": {"arnold.dev/gang": "probe"}},
         "spec": {"containers": [{"name": "probe", "image": "probe"}]},
     }
-    where = "api/v1/namespaces/default/pods?dryRun=All"
-    wait_until(
-        lambda: "schedulingGates" in plane.admin.request("POST", where, member)["spec"], "the policy to be heeded"
-    )
+    configuration = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    policy = {
+        "matchConstraints": {"resourceRules": [{**rule, "resourceNames": [name]}]},
+        "validations": [{"expression": "false", "message": name}],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)):
+        written = {"apiVersion": f"{ADMISSION}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        plane.admin.apply(written, query=STRICT)
+
+    def heeded() -> bool:
+        if "schedulingGates" not in plane.admin.request("POST", where.format("pods"), member)["spec"]:
+            return False
+        try:
+            plane.admin.request("POST", where.format("configmaps"), configuration)
+        except ApiError as refusal:
+            return name in str(refusal)
+        return False
+
+    wait_until(heeded, "the policies to be heeded")
+    for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+        plane.admin.request("DELETE", f"apis/{ADMISSION}/v1/{plural}/{name}")

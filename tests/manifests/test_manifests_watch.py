@@ -13,7 +13,7 @@ from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.waiting import wait_until
 from tests.facts import saying
 from tests.manifests.accounts import Accounts
-from tests.manifests.conftest import NODE, STRICT
+from tests.manifests.conftest import NODE, STRICT, wait_for_policies
 from tests.manifests.rendering import read
 from tests.manifests.test_manifests_rights import may
 from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_UNTIL
@@ -28,20 +28,11 @@ FORBIDDEN: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def watch_on_plane(plane: ControlPlane, accounts: Accounts) -> Client:
-    """A client with the token of the watch; the policy about it is heeded."""
+    """A client with the token of the watch; the policies about it are heeded."""
     for thing in read("components/health/watch.yaml"):
         plane.admin.apply(thing, query=STRICT)
-    client = accounts("arnold-watch")
-
-    def is_refused() -> bool:
-        try:
-            annotate(client, FORBIDDEN["label"])
-        except ApiError:
-            return True
-        return False
-
-    wait_until(is_refused, "the policy to be heeded")
-    return client
+    wait_for_policies(plane)
+    return accounts("arnold-watch")
 
 
 def annotate(client: Client, patch: dict[str, Any]) -> Any:
