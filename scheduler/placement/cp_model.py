@@ -25,6 +25,7 @@ LiteralT = Literal | int | bool
 
 FEASIBLE = CpSolverStatus.FEASIBLE
 INFEASIBLE = CpSolverStatus.INFEASIBLE
+MODEL_INVALID = CpSolverStatus.MODEL_INVALID
 OPTIMAL = CpSolverStatus.OPTIMAL
 
 _OF_LITERALS = "_add_bool_argument_constraint"
@@ -111,11 +112,11 @@ class CpModel(compiled.CpBaseModel):
         """Ask for any solution."""
         self.proto.clear_objective()
 
-    def add_hint(self, literal: Literal, value: bool) -> None:
-        """Suggest the value of a literal."""
-        negated = literal.index < 0
+    def add_hint(self, variable: Literal, value: int) -> None:
+        """Suggest the value of a variable, or of a literal."""
+        negated = variable.index < 0
         hint = self.proto.solution_hint
-        hint.vars.append(-literal.index - 1 if negated else literal.index)
+        hint.vars.append(-variable.index - 1 if negated else variable.index)
         hint.values.append(int(value) ^ negated)
 
     def clear_hints(self) -> None:

@@ -59,7 +59,10 @@ class Slice:
 
 
 def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
-    """Search for any solution (or the best, when the model has an objective)."""
+    """Search for any solution (or the best, when the model has an objective).
+
+    :raises ValueError: the model is none.
+    """
     from scheduler.placement import cp_model
 
     solver = cp_model.CpSolver()
@@ -78,6 +81,8 @@ def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSol
         solver.parameters.cp_model_probing_level = 0
         solver.parameters.max_presolve_iterations = 1
     status = solver.solve(model)
+    if status == cp_model.MODEL_INVALID:
+        raise ValueError("CP-SAT refuses a model; its search would be taken for one that found nothing")
     spend(work_of(solver, model))
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return "yes", solver

@@ -587,7 +587,7 @@ class TwoLevelBands:
 
 _TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
-_COUNTS = 2_000  # Lines times racks up to which they are counted: above 1,300 none was answered within ten seconds
+_COUNTS = 2_000  # Lines times pods up to which they are counted: with more a model takes seconds to be made
 _SKELETONS = 400  # Lines times racks up to which skeletons are looked for: with more none was found in ten seconds
 # Part of the time limit that counting may take for one pair of the level above; and where skeletons come after it
 _COUNT_SHARE, _FEW_SHARE = 0.8, 0.5
@@ -746,7 +746,8 @@ class CloserSearch:
 
     def _forced(self) -> Job:
         """Return the job with its soft terms as holds where all placements as good in the objective keep them so: a
-        spread of 2 would cost more than the objective leaves beside the least of all other terms.
+        spread of 2 would cost more than the objective leaves beside the least of all other terms; and its expert
+        groups, where they lie whole in domains.
         """
         goals, job = self._goals, self._goals.reduction.job
         terms, held = goals.goals[0], []
@@ -754,6 +755,8 @@ class CloserSearch:
             others = [other for other in terms if other is not term]
             if 2 * term.weight > goals.best.costs[0] - self._bounds.least(others) + TOLERANCE:
                 held.append(Hold(term.family, term.level))
+        if job.experts_apart and goals.best.costs[1] <= 1.0 + TOLERANCE:
+            held.append(Hold("ep", goals.goals[1][0].level))
         kept = [term for term in job.counts if Hold(term.family, term.level) not in held]
         return job.replace(holds=(*job.holds, *held), counts=tuple(kept)) if held else job
 
@@ -787,7 +790,11 @@ class CloserSearch:
         if list(pairs) == [(1, 1)]:
             known = self._search_inside(wanted, fitting)
         else:
-            known = [min(self._search_held(wanted, region, pair) for pair in pairs) for region in fitting]
+            known = [inf] * len(fitting)
+            for place, (number, pair) in enumerate(product(range(len(fitting)), pairs)):
+                left = len(fitting) * len(pairs) - place
+                of_pair = replace(wanted, end=clock() + (wanted.end - clock()) / left)
+                known[number] = min(known[number], self._search_held(of_pair, fitting[number], pair))
         bounds = dict(zip(map(id, fitting), known, strict=True))
         return [bounds.get(id(region), inf) for region in regions]
 
@@ -911,9 +918,9 @@ class CloserSearch:
         paths = np.stack([level.domain_of[nodes] for level in levels])
         broader = list(product(*(pairs for _, pairs in wanted.broader), [above]))
         end = min(wanted.end, clock() + share * self._limits.seconds)
-        # what was asked of a pair, with pairs above it, and answered with no; or without a placement, for a seed
-        refuted: set[tuple[Pair, tuple[Pair, ...]]] = set()
-        counted: set[tuple[Pair, tuple[Pair, ...], int]] = set()
+        index_of = np.full(len(closer.level), -1, dtype=np.int32)
+        index_of[paths[-1]] = np.arange(len(nodes))
+        refuted: set[tuple[Pair, tuple[Pair, ...]]] = set()  # with pairs above
 
         def ask(target: Pair, pairs: tuple[Pair, ...], limit: Slice) -> IntArray | None:
             """Return a placement of a pair with pairs above it, shape [rows, columns] of the grid."""
@@ -922,30 +929,38 @@ class CloserSearch:
             turned = [pair[::-1] if transposed != by_rows else pair for pair in pairs]
             touches, cross = zip(*turned, target[::-1] if by_rows else target, strict=True)
             shape = (grid.columns, grid.rows) if by_rows else (grid.rows, grid.columns)
-            counts = LineCounts(*shape, paths, closer.room[paths[-1]], touches, cross)
-            answer, cells = counts.lay(limit)
+            tied = self._tied_lines(wanted, transposed=transposed != by_rows)
+            order, together = np.argsort(tied, kind="stable"), len(tied) // len(np.unique(tied))
+            counts = LineCounts(*shape, paths, closer.room[paths[-1]], touches, cross, together)
+            best = np.empty((closer.problem.rows, closer.problem.columns), dtype=np.int32)
+            best[closer.blocks.row_of[:, None], closer.blocks.column_of] = closer.level.domain_of[
+                self._goals.best.nodes
+            ]
+            start = index_of[best.T if transposed != by_rows else best][order]
+            answer, cells = counts.lay(limit, None if (start < 0).any() else start)
             if answer == "no":
                 refuted.add((target, pairs))
-            elif answer == "yes":
-                counted.add((target, pairs, limit.seed))
-            return cells.T if by_rows and cells is not None else cells
+            if cells is None:
+                return None
+            placed = np.empty_like(cells)
+            placed[order] = paths[-1][cells]
+            return placed.T if by_rows else placed
 
-        # each effort with two seeds: on models of this kind their times differ by a factor of ten
-        for doubled, more in product(range(20), range(2)):
-            seed, tried = self._limits.seed + more, set[Pair]()
+        for doubled in range(20):
+            tried = set[Pair]()
             while clock() < end:
                 free = (p for p in lattice.open() if p[1] >= grid.columns or p[0] >= grid.rows)
                 target = next((p for p in free if p not in tried), None)
                 if target is None:
                     break
                 tried.add(target)
-                if (grid.columns if target[1] >= grid.columns else grid.rows) * len(nodes) > _COUNTS:
+                if (grid.columns if target[1] >= grid.columns else grid.rows) * len(region.pods) > _COUNTS:
                     continue
                 for pairs in broader:
-                    if (target, pairs) in refuted or (target, pairs, seed) in counted:
+                    if (target, pairs) in refuted:
                         continue
-                    cells = ask(target, pairs, Slice(EFFORT * 2**doubled, end - clock(), seed, linearization=2))
-                    if cells is not None:
+                    limit = Slice(EFFORT * 2**doubled, end - clock(), self._limits.seed + doubled, workers=1)
+                    if (cells := ask(target, pairs, limit)) is not None:
                         self._offer(closer, cells.T if transposed else cells, [pod.racks for pod in region.pods])
                         lattice.most = wanted.most
                         break

@@ -3,23 +3,24 @@
 The lines are the columns of a grid, or its rows.  Where a pair lets every cross line touch as many racks as it has
 cells, only the lines are left to count: each touches so many racks, in so many pods, and has all its cells there.  A
 model says for each line how many domains of each kind it touches, from the broadest level to the closest; domains alike
-are one kind, so that nothing is asked twice.  No solution refutes the pair; a solution is told apart by domains, and
-its lines are laid side by side.
+are one kind, so that nothing is asked twice, and all the closest in a domain are one: a line that touches so many of
+them has no more cells than the roomiest hold.  It begins with a placement that is known, and minimises what lines touch
+beyond the pair: what cannot be nothing refutes the pair.  A solution is told apart by domains, and its lines are laid
+side by side; where cross lines may touch few pods, in bands of cross lines, each with its pods.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.placement.cpsat import Answer, Slice, solve
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.skeletons import covers, whole_rows
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 Kind = tuple[Any, ...]
 """The kinds of the domains in a domain, in order; of a closest one its room."""
 
-_COVERS = 200  # Sets of domains for cross lines among which whole numbers are looked for, in tenths of a second
+# Bands of cross lines up to which those of a placement are begun with; with more so few bands of any domains
+_BANDS, _FEW = 12, 4
+_ROUNDS = 3  # In which more and more of the closest domains are told apart
+_SHARE_EFFORT = 0.1  # In deterministic time, to share out closest domains: each model of some tens of variables
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,14 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Bands:
+    """Cross lines that touch the same few domains."""
+
+    size: cp_model.IntVar  # cross lines, each of so many neighbours as stay together
+    cells: dict[int, list[cp_model.IntVar]]  # of each domain, by line
+
+
+@dataclass(frozen=True)
 class LineCounts:
     """Lines of equal length, and nested domains where there is room for their cells."""
 
@@ -53,30 +65,121 @@ class LineCounts:
     paths: IntArray  # shape [levels, closest domains], what each of these lies in, from the broadest level to itself
     room: IntArray  # shape [closest domains], cells that each takes
     touches: Sequence[int]  # by level, domains that a line may touch
-    cross: Sequence[int]  # by level, domains that a cross line may touch
+    cross: Sequence[int]  # by level, domains that a cross line may touch; of the closest as many as it has cells
+    together: int = 1  # neighbours in a line that lie in one domain of all levels but the closest
 
-    def lay(self, limit: Slice) -> tuple[Answer, IntArray | None]:
-        """Return whether the lines can be counted out, and the closest domain of each cell, shape [length, lines].
+    def lay(self, limit: Slice, start: IntArray | None = None) -> tuple[Answer, IntArray | None]:
+        """Return whether the lines can be counted out, and where each cell lies, shape [length, lines]: the index of a
+        closest domain.
 
         A "no" is proved by a complete search.  A "yes" may come without cells: counts do not see whether domains alike
-        can be told apart, nor all that cross lines need which may touch fewer domains than they have cells.
+        can be told apart, nor all that cross lines need which may touch fewer domains than they have cells.  Others may
+        come with cells, where all lines touch fewer closest domains than some did before.
+
+        :param start: shape [length, lines], a placement that may touch more.
         """
-        counted: list[list[Counts]] = []  # by level
-        # cross lines tell the domains apart that limit them
-        least = max((level + 1 for level, most in enumerate(self.cross) if most < self.lines), default=0)
-        for apart in range(least, len(self.paths) + 1):
-            for kept in (counted, []) if counted else ([],):
-                model, counts = self._model(apart, kept)
-                answer, solver = solve(model, limit)
-                if answer == "yes":
-                    break
-            else:
-                return answer, None
-            counted = [[alike.values(solver) for alike in of_level] for of_level in counts]
-        held = np.zeros((len(self.room), self.lines), dtype=np.int32)
-        for alike in counted[-1]:
-            held[self.paths[-1] == alike.domains[0]] = np.array(alike.cells)
-        return "yes", self._laid(held, limit)
+        if self._limited >= 0:
+            answer, _, cells = self._count(len(self.paths) - 1, {}, limit, start, banded=True)
+            if answer != "yes" or cells is None:
+                # in bands a "no" proves nothing
+                answer = self._refuted(limit)
+            return answer, cells
+        answer, counts, cells = self._count(0, {}, limit, start)
+        for apart in range(1, len(self.paths)):
+            if counts:
+                kept = dict(enumerate(counts))
+                _, counts, cells = self._count(apart, kept, limit, start)
+                if not counts:
+                    answer, counts, cells = self._count(apart, {}, limit, start)
+        return answer, cells
+
+    @cached_property
+    def _limited(self) -> int:
+        """The closest level at which cross lines are limited, which tells its domains apart; -1 = there is none."""
+        return max((level for level, most in enumerate(self.cross) if most < self.lines), default=-1)
+
+    def _count(
+        self,
+        apart: int,
+        kept: Mapping[int, Sequence[Counts]],
+        limit: Slice,
+        start: IntArray | None,
+        *,
+        banded: bool = False,
+    ) -> tuple[Answer, list[list[Counts]], IntArray | None]:
+        """Return whether there are counts; by level counts, which may be beyond them where all lines touch fewer than
+        some did before; and, where all but the closest domains are told apart, where each cell lies, or nothing.
+
+        :param apart: levels whose domains are told apart though they are alike; ``kept``, ``start``: as of ``_model``
+            and ``lay``.
+        :param banded: in bands of cross lines, each of which touches few domains together: a "no" proves nothing.
+        """
+        told: set[int] = set()  # closest domains, where counts of all those around them together were not enough
+        numbers: list[list[Counts]] = []
+        for _ in range(_ROUNDS):
+            model, counts, beyond = self._model(apart, kept, told)
+            bands = self._add_bands(model, counts, start) if banded else []
+            if start is not None and (told or not kept):
+                self._suggest(model, counts, beyond, start)
+            answer, solver = solve(model, limit)
+            if answer != "yes":
+                return answer, [], None
+            if solver.objective_value > 0:
+                answer = "no" if solver.best_objective_bound > 0 else "unknown"
+                if start is None or self._most(start) <= self.touches[-1] + max(map(solver.value, beyond)):
+                    return answer, [], None
+            numbers = [[alike.values(solver) for alike in of_level] for of_level in counts]
+            if apart < len(self.paths) - 1:
+                break
+            held = np.zeros((len(self.room), self.lines), dtype=np.int32)
+            crowded = set[int]()
+            for alike in numbers[-1]:
+                inside = np.searchsorted(self.paths[-1], alike.domains)
+                held[inside] = _shared(self.room[inside], alike, limit)
+                if (np.count_nonzero(held[inside], axis=0) > alike.touched).any():
+                    crowded.update(alike.domains)
+            start = self._laid(held, bands, solver)
+            if not crowded:
+                return answer, numbers, start
+            told |= crowded
+        return answer, numbers, None
+
+    def _refuted(self, limit: Slice) -> Answer:
+        """Return whether there are counts of lines and cross lines that touch no domain beyond."""
+        model, counts, beyond = self._model(self._limited + 1, {}, ())
+        model.clear_objective()
+        for of_line in beyond:
+            model.add(of_line == 0)
+        for of_level, most in zip(counts, self.cross, strict=True):
+            if most < self.lines:
+                model.add(sum(self._rectangle(model, alike) for alike in of_level) <= most * self.length)
+        return solve(model, replace(limit, workers=None, linearization=2))[0]
+
+    def _most(self, cells: IntArray) -> int:
+        """Return how many closest domains lines touch at most; ``cells`` has shape [length, lines]."""
+        return 1 + int(np.count_nonzero(np.diff(np.sort(cells, axis=0), axis=0), axis=0).max())
+
+    def _laid(self, held: IntArray, bands: Sequence[Bands], solver: cp_model.CpSolver) -> IntArray:
+        """Return where each cell lies, shape [length, lines]; ``held`` has shape [closest domains, lines]."""
+        order = np.lexsort(self.paths[::-1])
+        if not bands:
+            return np.stack([np.repeat(order, of_line[order]) for of_line in held.T], axis=1)
+        level, domains = self._limited, [*bands[0].cells]
+        # by band and line its cells in each domain of the limited level
+        laid = np.concatenate(
+            [
+                np.stack(
+                    [np.repeat(domains, [*map(solver.value, line)]) for line in zip(*band.cells.values(), strict=True)],
+                    axis=1,
+                )
+                for band in bands
+            ]
+        ).repeat(self.together, axis=0)
+        placed = np.empty((self.length, self.lines), dtype=np.int32)
+        for domain, line in product(domains, range(self.lines)):
+            inside = order[self.paths[level, order] == domain]
+            placed[laid[:, line] == domain, line] = np.repeat(inside, held[inside, line])
+        return placed
 
     @cached_property
     def _inside(self) -> list[dict[int, list[int]]]:
@@ -99,11 +202,14 @@ class LineCounts:
             kinds.insert(0, {d: tuple(sorted(kinds[0][closer] for closer in of_d)) for d, of_d in inside.items()})
         return kinds
 
-    def _model(self, apart: int, kept: Sequence[Sequence[Counts]]) -> tuple[cp_model.CpModel, list[list[Counts]]]:
-        """Return a model in which the domains of so many levels are told apart though they are alike, and its variables
-        by level.
+    def _model(
+        self, apart: int, kept: Mapping[int, Sequence[Counts]], told: Collection[int]
+    ) -> tuple[cp_model.CpModel, list[list[Counts]], list[cp_model.IntVar]]:
+        """Return a model in which the domains of so many levels are told apart though they are alike, its variables by
+        level, and by line the closest domains that it touches beyond those that it may: it minimises their sum.
 
-        :param kept: by level, numbers that hold for domains together; none = any may.
+        :param kept: by level, numbers that hold for domains together, so that none is touched beyond; none = any may.
+        :param told: closest domains that are told apart.
         """
         from scheduler.placement import cp_model
 
@@ -111,77 +217,192 @@ class LineCounts:
 
         def add(level: int, domains: Iterable[int], around: Counts | None) -> Sequence[cp_model.LinearExprT]:
             """Add the counts of some domains of a level, all those in the domains ``around``; return cells, by line."""
-            alike, of_alike = defaultdict[Kind, list[int]](list), []
+            closest, alike, of_alike = level == len(self.paths) - 1, defaultdict[Kind, list[int]](list), []
             for domain in domains:
-                alike[(domain,) if level < apart else self._kinds[level][domain]].append(domain)
+                # the closest in a domain count as one kind
+                kind = () if closest and domain not in told else (domain,)
+                alike[kind if closest or level < apart else self._kinds[level][domain]].append(domain)
             for some in alike.values():
                 touched = [model.new_int_var(0, len(some), "") for _ in range(self.lines)]
                 if around is not None:
                     for inside, outside in zip(touched, around.touched, strict=True):
                         model.add(inside <= len(some) // len(around.domains) * outside)
                 cells: Sequence[cp_model.LinearExprT]
-                if level == len(self.paths) - 1:
-                    (room,) = self._kinds[level][some[0]]
-                    cells = [model.new_int_var(0, min(self.length, room * len(some)), "") for _ in touched]
-                    for of_line, times in zip(cells, touched, strict=True):
-                        model.add(of_line <= room * times)
-                    model.add(sum(cells) <= room * len(some))
+                if closest:
+                    rooms = [self._kinds[level][domain][0] for domain in some]
+                    cells = [model.new_int_var(0, min(self.length, sum(rooms)), "") for _ in touched]
+                    _reach(model, cells, touched, rooms)
                 else:
                     closer = [domain for outside in some for domain in self._inside[level][outside]]
                     cells = add(level + 1, closer, Counts(some, touched, []))
+                    room = int(self.room[self.paths[level] == some[0]].sum())
+                    for of_line, times in zip(cells, touched, strict=True):
+                        model.add(of_line <= room * times)
+                        if self.together > 1:
+                            model.add(of_line == self.together * model.new_int_var(0, self.length, ""))
                 counts[level].append(Counts(some, touched, cells))
                 of_alike.append(cells)
             return [sum(of_line) for of_line in zip(*of_alike, strict=True)]
 
         for of_line in add(0, np.unique(self.paths[0]).tolist(), None):
             model.add(of_line == self.length)
-        for of_level, most in zip(counts, self.touches, strict=True):
-            for touched in zip(*(alike.touched for alike in of_level), strict=True):
-                model.add(sum(touched) <= most)
-        for of_level, before in zip(counts, kept, strict=bool(kept)):
+        beyond = [] if kept else [model.new_int_var(0, self.length, "") for _ in range(self.lines)]
+        model.minimize(sum(beyond))
+        for of_level, most in zip(counts[: -1 if kept else None], self.touches, strict=False):
+            for line, touched in enumerate(zip(*(alike.touched for alike in of_level), strict=True)):
+                model.add(sum(touched) <= most + (beyond[line] if of_level is counts[-1] else 0))
+        for level, before in kept.items():
             number_of = {domain: number for number, together in enumerate(before) for domain in together.domains}
             parts: list[list[Counts]] = [[] for _ in before]
-            for alike in of_level:
+            for alike in counts[level]:
                 parts[number_of[alike.domains[0]]].append(alike)
             for together, inside in zip(before, parts, strict=True):
                 for line in range(self.lines):
-                    model.add(sum(alike.touched[line] for alike in inside) == together.touched[line])
+                    model.add(sum(alike.touched[line] for alike in inside) <= together.touched[line])
                     model.add(sum(alike.cells[line] for alike in inside) == together.cells[line])
-        for of_level, most in zip(counts, self.cross, strict=True):
-            if most < self.lines:
-                # a domain is touched by as many cross lines as a line has cells there, at least
-                heights = []
-                for alike in of_level:
-                    heights.append(model.new_int_var(0, self.length, ""))
-                    for cells in alike.cells:
-                        model.add(cells <= heights[-1])
-                model.add(sum(heights) <= most * self.length)
-        return model, counts
+        return model, counts, beyond
 
-    def _laid(self, held: IntArray, limit: Slice) -> IntArray | None:
-        """Lay the lines side by side; ``held`` has shape [closest domains, lines]: cells that they have there."""
-        order = np.lexsort(self.paths[::-1])
-        closest = np.stack([np.repeat(order, of_line[order]) for of_line in held.T], axis=1)
-        for level, most in enumerate(self.cross):
-            domains = np.sort(self.paths[level][closest], axis=1)
-            if 1 + np.count_nonzero(np.diff(domains, axis=1), axis=1).max() > most:
-                return self._crossed(held, level, limit)
-        places: IntArray = self.paths[-1][closest]
-        return places
+    def _rectangle(self, model: cp_model.CpModel, alike: Counts) -> cp_model.IntVar:
+        """Return how many cross lines touch a domain: no line has more cells there."""
+        height = model.new_int_var(0, self.length, "")
+        width = [model.new_bool_var("") for _ in range(self.lines + 1)]
+        model.add_exactly_one(width)
+        model.add(sum(alike.touched) == sum(wide * is_wide for wide, is_wide in enumerate(width)))
+        for cells in alike.cells:
+            model.add(cells <= height)
+        for wide, is_wide in enumerate(width):
+            model.add(sum(alike.cells) <= wide * height).only_enforce_if(is_wide)
+        return height
 
-    def _crossed(self, held: IntArray, level: int, limit: Slice) -> IntArray | None:
-        """Lay the lines so that cross lines touch few domains of one level: each follows a set of so many that serves
-        all lines.
+    def _suggest(
+        self,
+        model: cp_model.CpModel,
+        counts: Sequence[Sequence[Counts]],
+        beyond: Sequence[cp_model.IntVar],
+        start: IntArray,
+    ) -> None:
+        """Suggest what a placement counts to."""
+        from scheduler.placement import cp_model
+
+        for level, of_level in enumerate(counts):
+            places, touches = self.paths[level, start], np.zeros(self.lines, dtype=np.int64)
+            for alike in of_level:
+                here = np.isin(places, alike.domains)
+                touched = [len(set(line[inside])) for line, inside in zip(places.T, here.T, strict=True)]
+                touches += touched
+                told = [*zip(alike.touched, touched, strict=True)]
+                if level == len(self.paths) - 1:  # of broader ones cells are sums of these
+                    told += zip(alike.cells, here.sum(axis=0).tolist(), strict=True)
+                for variable, value in told:
+                    assert isinstance(variable, cp_model.IntVar)
+                    model.add_hint(variable, value)
+        for variable, value in zip(beyond, np.maximum(touches - self.touches[-1], 0).tolist(), strict=False):
+            model.add_hint(variable, value)
+
+    def _add_bands(
+        self, model: cp_model.CpModel, counts: Sequence[Sequence[Counts]], start: IntArray | None
+    ) -> list[Bands]:
+        """Add bands of cross lines, with the domains of the limited level that each touches, no more than a cross line
+        may, and the broader ones; they begin with those of a placement.
         """
-        domains, domain_of = np.unique(self.paths[level], return_inverse=True)
-        cells = np.zeros((len(domains), self.lines), dtype=np.int32)
-        np.add.at(cells, domain_of, held)
-        grid, serves = GridProblem(self.length, self.lines, tuple(cells.sum(axis=1).tolist())), cells > 0
-        laid = whole_rows(grid, serves, covers(serves, self.cross[level], _COVERS), limit, held=cells)
-        if laid is None:
-            return None
-        places = np.empty_like(laid)
-        for domain, line in np.ndindex(cells.shape):
-            inside = np.flatnonzero(domain_of == domain)
-            places[laid[:, line] == domain, line] = np.repeat(self.paths[-1][inside], held[inside, line])
-        return places
+        level, cross_lines = self._limited, self.length // self.together
+        places = None if start is None else self.paths[level, start[:: self.together]]
+        begun = [] if places is None else _bands_of(places, self.cross[level])
+        if not 0 < len(begun) <= _BANDS:
+            places, begun = None, []
+        bands = [Bands(model.new_int_var(0, cross_lines, ""), {}) for _ in begun or range(_FEW)]
+        model.add(sum(band.size for band in bands) == cross_lines)
+        for number, band in enumerate(bands):
+            entered = {
+                (at, alike.domains[0]): model.new_bool_var("") for at in range(level + 1) for alike in counts[at]
+            }
+            for at, most in enumerate(self.cross[: level + 1]):
+                model.add(sum([enters for (broader, _), enters in entered.items() if broader == at]) <= most)
+            for alike in counts[level]:
+                (domain,) = alike.domains
+                here = self.paths[level] == domain
+                room = min(cross_lines, int(self.room[here].sum()) // self.together)
+                band.cells[domain] = [model.new_int_var(0, room, "") for _ in range(self.lines)]
+                for line, cells in enumerate(band.cells[domain]):
+                    for at in range(level + 1):
+                        model.add(cells <= room * entered[at, int(self.paths[at, here][0])])
+                    if places is not None:
+                        here_too = places[begun[number][1], line] == domain
+                        model.add_hint(cells, int(np.count_nonzero(here_too)))
+                if places is not None:
+                    model.add_hint(entered[level, domain], domain in begun[number][0])
+            for of_line in zip(*band.cells.values(), strict=True):
+                model.add(sum(of_line) == band.size)
+            if places is not None:
+                model.add_hint(band.size, len(begun[number][1]))
+        for alike in counts[level]:
+            for of_line, *of_bands in zip(alike.cells, *(band.cells[alike.domains[0]] for band in bands), strict=True):
+                model.add(self.together * sum(of_bands) == of_line)
+        return bands
+
+
+def _shared(rooms: IntArray, alike: Counts, limit: Slice) -> IntArray:
+    """Share out closest domains among the lines that count cells there, shape [domains, lines], so that lines touch few
+    beyond those that they count.
+    """
+    from scheduler.placement import cp_model
+
+    touches, wanted = np.array(alike.touched), np.array(alike.cells)
+    # one line after another, over one domain after another
+    ends, upto = np.cumsum(rooms), np.cumsum(wanted)
+    in_turn = np.minimum.outer(ends, upto) - np.maximum.outer(ends - rooms, upto - wanted)
+    shared: IntArray = np.maximum(in_turn, 0).astype(np.int32)
+    if (np.count_nonzero(shared, axis=0) <= touches).all():
+        return shared
+    model, cells, beyond = cp_model.CpModel(), list[list[cp_model.IntVar]](), list[cp_model.IntVar]()
+    for room in rooms.tolist():
+        cells.append([model.new_int_var(0, min(room, most), "") for most in wanted.tolist()])
+        model.add(sum(cells[-1]) <= room)
+    for line, (most, many) in enumerate(zip(touches.tolist(), wanted.tolist(), strict=True)):
+        touched = [model.new_bool_var("") for _ in cells]
+        for of_domain, touch in zip(cells, touched, strict=True):
+            model.add(of_domain[line] <= many * touch)
+        model.add(sum(of_domain[line] for of_domain in cells) == many)
+        beyond.append(model.new_int_var(0, len(rooms), ""))
+        model.add(sum(touched) <= most + beyond[-1])
+    model.minimize(sum(beyond))
+    answer, solver = solve(model, replace(limit, effort=_SHARE_EFFORT, workers=None))
+    if answer == "yes":
+        shared = np.array([[solver.value(has) for has in of_domain] for of_domain in cells], dtype=np.int32)
+    return shared
+
+
+def _bands_of(places: IntArray, most: int) -> list[tuple[frozenset[int], IntArray]]:
+    """Group the cross lines of a placement in bands that touch few domains: the domains of each, and its cross lines.
+
+    :param places: shape [cross lines, lines], the domain of each cell; ``most``: domains of a band.
+    """
+    touched = [frozenset(cross_line) for cross_line in places.tolist()]
+    bands: list[frozenset[int]] = []
+    for domains, _ in Counter(touched).most_common():
+        number = next((i for i, band in enumerate(bands) if len(band | domains) <= most), None)
+        if number is None:
+            bands.append(domains)
+        else:
+            bands[number] |= domains
+    band_of = np.array([next(i for i, band in enumerate(bands) if domains <= band) for domains in touched])
+    return [(band, np.flatnonzero(band_of == number).astype(np.int32)) for number, band in enumerate(bands)]
+
+
+def _reach(
+    model: cp_model.CpModel,
+    cells: Sequence[cp_model.LinearExprT],
+    touched: Sequence[cp_model.LinearExprT],
+    rooms: Sequence[int],
+) -> None:
+    """Add that the cells of a line, and of all, lie in no more of some domains than it touches: the roomiest at best.
+
+    :param cells: by line, and so ``touched``; ``rooms``: of each domain.
+    """
+    rooms = sorted(rooms, reverse=True)
+    model.add(sum(cells) <= sum(rooms))
+    for of_line, times in zip((*cells, sum(cells)), (*touched, sum(touched)), strict=True):
+        for roomier, room in enumerate(rooms):
+            # what the roomiest hold is concave in their number: below a straight line for each room
+            if not roomier or room < rooms[roomier - 1]:
+                model.add(of_line <= sum(rooms[:roomier]) + room * (times - roomier))

@@ -584,31 +584,25 @@ def _column_generation(
     return None, price
 
 
-def whole_rows(
-    problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Slice, *, held: IntArray | None = None
-) -> IntArray | None:
-    """Find whole numbers of rows for covers, and return the placement they make, shape [rows, columns].
-
-    :param held: shape [domains, columns], cells of a column that a domain takes at most; ``None`` = as its room allows.
-    """
+def whole_rows(problem: GridProblem, serves: BoolArray, covers: BoolArray, limit: Slice) -> IntArray | None:
+    """Find whole numbers of rows for covers, and return the placement they make, shape [rows, columns]."""
     from scheduler.placement import cp_model
 
     model = cp_model.CpModel()
     rows = [model.new_int_var(0, problem.rows, "") for _ in covers]
     model.add(sum(rows) == problem.rows)
-    # by domain, and where these are told apart by column
-    load: dict[tuple[int, int], list[cp_model.IntVar]] = defaultdict(list)
+    load: dict[int, list[cp_model.IntVar]] = defaultdict(list)
     cells_on: dict[tuple[int, int, int], cp_model.IntVar] = {}
     for t, cover in enumerate(covers):
         for p in range(problem.columns):
             options = [int(k) for k in np.flatnonzero(cover & serves[:, p])]
             for k in options:
                 cells_on[t, p, k] = model.new_int_var(0, problem.rows, "")
-                load[k, 0 if held is None else p].append(cells_on[t, p, k])
+                load[k].append(cells_on[t, p, k])
             # each row of the cover has one cell in column p, in a domain of the cover that serves it
             model.add(sum(cells_on[t, p, k] for k in options) == rows[t])
-    for k, p in sorted(load):
-        model.add(sum(load[k, p]) <= (problem.capacities[k] if held is None else int(held[k, p])))
+    for k in sorted(load):
+        model.add(sum(load[k]) <= problem.capacities[k])
     answer, solver = solve(model, limit)
     if answer != "yes":
         return None

@@ -136,6 +136,18 @@ def test_a_soft_term_that_is_met_is_held_at_closer_levels() -> None:
     assert (outcome.closer["rack"].dp, outcome.closer["rack"].proved) == (1, True)
 
 
+def test_expert_groups_that_lie_in_one_domain_do_so_at_closer_levels() -> None:
+    """Two minipods of 21 racks of three hold 126 nodes in 42 racks, but each an odd number, so that a pair of experts
+    lies in both.  Of one of them 62 nodes in 21 racks and 64 nodes of the racks of two, 32 of them, are 53 racks.
+    """
+    job = Job("job", Parallelism(tp=8, dp=126, ep=2), alpha=0.5, level="minipod")
+    outcome = placed(racks((3,) * 21, (3,) * 21, (2,) * 40), job)
+    assert outcome.ep is not None
+    assert (outcome.ep.spread, outcome.ep.proved) == (1, True)
+    closer = outcome.closer["rack"]
+    assert (closer.dp, closer.proved) == (53, True)
+
+
 def test_all_groups_of_a_soft_term_are_counted_together() -> None:
     """Two expert groups of four in racks of 2, 2, 1, 1, 1, 1: one alone needs two racks, but with two each they touch
     four, which hold 2 + 2 + 1 + 1 of the eight nodes.  So three: Eq. 2 is 1 in the one minipod, and 1 + 3 = 4.
