@@ -590,7 +590,7 @@ _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks
 _COUNTS = 2_000  # Lines times pods up to which they are counted: with more a model takes seconds to be made
 _SKELETONS = 400  # Lines times racks up to which skeletons are looked for: with more none was found in ten seconds
 # Part of the time limit that counting may take for one pair of the level above; and where skeletons come after it
-_COUNT_SHARE, _FEW_SHARE = 0.8, 0.5
+_COUNT_SHARE, _FEW_SHARE = 0.8, 0.35
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
