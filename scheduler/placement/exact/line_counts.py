@@ -62,7 +62,8 @@ class LineCounts:
 
     length: int
     lines: int
-    paths: IntArray  # shape [levels, closest domains], what each of these lies in, from the broadest level to itself
+    # shape [levels, closest domains], what each of these lies in, from the broadest level to itself, in its order
+    paths: IntArray
     room: IntArray  # shape [closest domains], cells that each takes
     touches: Sequence[int]  # by level, domains that a line may touch
     cross: Sequence[int]  # by level, domains that a cross line may touch; of the closest as many as it has cells
@@ -290,10 +291,10 @@ class LineCounts:
                 here = np.isin(places, alike.domains)
                 touched = [len(set(line[inside])) for line, inside in zip(places.T, here.T, strict=True)]
                 touches += touched
-                told = [*zip(alike.touched, touched, strict=True)]
+                hints = [*zip(alike.touched, touched, strict=True)]
                 if level == len(self.paths) - 1:  # of broader ones cells are sums of these
-                    told += zip(alike.cells, here.sum(axis=0).tolist(), strict=True)
-                for variable, value in told:
+                    hints += zip(alike.cells, here.sum(axis=0).tolist(), strict=True)
+                for variable, value in hints:
                     assert isinstance(variable, cp_model.IntVar)
                     model.add_hint(variable, value)
         for variable, value in zip(beyond, np.maximum(touches - self.touches[-1], 0).tolist(), strict=False):
@@ -327,8 +328,7 @@ class LineCounts:
                     for at in range(level + 1):
                         model.add(cells <= room * entered[at, int(self.paths[at, here][0])])
                     if places is not None:
-                        here_too = places[begun[number][1], line] == domain
-                        model.add_hint(cells, int(np.count_nonzero(here_too)))
+                        model.add_hint(cells, int(np.count_nonzero(places[begun[number][1], line] == domain)))
                 if places is not None:
                     model.add_hint(entered[level, domain], domain in begun[number][0])
             for of_line in zip(*band.cells.values(), strict=True):
