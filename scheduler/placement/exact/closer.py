@@ -590,7 +590,7 @@ _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks
 _COUNTS = 2_000  # Lines times pods up to which they are counted: with more a model takes seconds to be made
 _SKELETONS = 400  # Lines times racks up to which skeletons are looked for: with more none was found in ten seconds
 # Part of the time limit that counting may take for one pair of the level above; and where skeletons come after it
-_COUNT_SHARE, _FEW_SHARE = 0.8, 0.35
+_COUNT_SHARE, _FEW_SHARE = 0.8, 0.5
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
@@ -840,8 +840,7 @@ class CloserSearch:
                 self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
         few = lines > 1 and lines * len(region.racks) <= _SKELETONS
         if lattice.open():
-            share = _FEW_SHARE if few else _COUNT_SHARE
-            self._count_lines(wanted, region, lattice, pair, share, transposed=transposed)
+            self._count_lines(wanted, region, lattice, pair, few=few, transposed=transposed)
         if lattice.open() and few:
             self._decide_skeletons(wanted, region, lattice, pair, transposed=transposed)
         return lattice.bound()
@@ -905,10 +904,11 @@ class CloserSearch:
                     lattice.most = wanted.most
 
     def _count_lines(
-        self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, share: float, *, transposed: bool
+        self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, few: bool, transposed: bool
     ) -> None:
-        """Refute and build pairs whose cross lines may touch as many racks as they have cells, in a share of the time
-        limit.
+        """Refute and build pairs whose cross lines may touch as many racks as they have cells.
+
+        :param few: whether so few that skeletons come after: they get what is counted out but was not laid.
         """
         closer, grid = wanted.closer, lattice.problem
         # a node of each rack
@@ -917,10 +917,12 @@ class CloserSearch:
         levels = (*(level for level, _ in wanted.broader), wanted.above, closer.level)
         paths = np.stack([level.domain_of[nodes] for level in levels])
         broader = list(product(*(pairs for _, pairs in wanted.broader), [above]))
-        end = min(wanted.end, clock() + share * self._limits.seconds)
+        end = min(wanted.end, clock() + (_FEW_SHARE if few else _COUNT_SHARE) * self._limits.seconds)
         index_of = np.full(len(closer.level), -1, dtype=np.int32)
         index_of[paths[-1]] = np.arange(len(nodes))
-        refuted: set[tuple[Pair, tuple[Pair, ...]]] = set()  # with pairs above
+        # with pairs above
+        refuted: set[tuple[Pair, tuple[Pair, ...]]] = set()
+        counted: set[tuple[Pair, tuple[Pair, ...]]] = set()
 
         def ask(target: Pair, pairs: tuple[Pair, ...], limit: Slice) -> IntArray | None:
             """Return a placement of a pair with pairs above it, shape [rows, columns] of the grid."""
@@ -937,9 +939,10 @@ class CloserSearch:
                 self._goals.best.nodes
             ]
             start = index_of[best.T if transposed != by_rows else best][order]
-            answer, cells = counts.lay(limit, None if (start < 0).any() else start)
-            if answer == "no":
-                refuted.add((target, pairs))
+            begun = None if (start < 0).any() else start
+            answer, cells = counts.lay(limit, begun, counted=(target, pairs) in counted)
+            if answer != "unknown":
+                (refuted if answer == "no" else counted).add((target, pairs))
             if cells is None:
                 return None
             placed = np.empty_like(cells)
@@ -957,7 +960,7 @@ class CloserSearch:
                 if (grid.columns if target[1] >= grid.columns else grid.rows) * len(region.pods) > _COUNTS:
                     continue
                 for pairs in broader:
-                    if (target, pairs) in refuted:
+                    if (target, pairs) in refuted or (few and (target, pairs) in counted):
                         continue
                     limit = Slice(EFFORT * 2**doubled, end - clock(), self._limits.seed + doubled, workers=1)
                     if (cells := ask(target, pairs, limit)) is not None:

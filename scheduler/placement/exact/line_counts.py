@@ -69,7 +69,9 @@ class LineCounts:
     cross: Sequence[int]  # by level, domains that a cross line may touch; of the closest as many as it has cells
     together: int = 1  # neighbours in a line that lie in one domain of all levels but the closest
 
-    def lay(self, limit: Slice, start: IntArray | None = None) -> tuple[Answer, IntArray | None]:
+    def lay(
+        self, limit: Slice, start: IntArray | None = None, *, counted: bool = False
+    ) -> tuple[Answer, IntArray | None]:
         """Return whether the lines can be counted out, and where each cell lies, shape [length, lines]: the index of a
         closest domain.
 
@@ -78,12 +80,13 @@ class LineCounts:
         come with cells, where all lines touch fewer closest domains than some did before.
 
         :param start: shape [length, lines], a placement that may touch more.
+        :param counted: whether that they can be counted out is known: cells alone are looked for.
         """
         if self._limited >= 0:
             answer, _, cells = self._count(len(self.paths) - 1, {}, limit, start, banded=True)
             if answer != "yes" or cells is None:
                 # in bands a "no" proves nothing
-                answer = self._refuted(limit)
+                answer = "yes" if counted else self._refuted(limit)
             return answer, cells
         answer, counts, cells = self._count(0, {}, limit, start)
         for apart in range(1, len(self.paths)):
