@@ -49,8 +49,8 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Bands:
-    """Cross lines that touch the same few domains."""
+class CrossBand:
+    """A band of cross lines that touch the same few domains."""
 
     size: cp_model.IntVar  # cross lines, each of so many neighbours as stay together
     cells: dict[int, list[cp_model.IntVar]]  # of each domain, by line
@@ -163,7 +163,7 @@ class LineCounts:
         """Return how many closest domains lines touch at most; ``cells`` has shape [length, lines]."""
         return 1 + int(np.count_nonzero(np.diff(np.sort(cells, axis=0), axis=0), axis=0).max())
 
-    def _laid(self, held: IntArray, bands: Sequence[Bands], solver: cp_model.CpSolver) -> IntArray:
+    def _laid(self, held: IntArray, bands: Sequence[CrossBand], solver: cp_model.CpSolver) -> IntArray:
         """Return where each cell lies, shape [length, lines]; ``held`` has shape [closest domains, lines]."""
         order = np.lexsort(self.paths[::-1])
         if not bands:
@@ -305,7 +305,7 @@ class LineCounts:
 
     def _add_bands(
         self, model: cp_model.CpModel, counts: Sequence[Sequence[Counts]], start: IntArray | None
-    ) -> list[Bands]:
+    ) -> list[CrossBand]:
         """Add bands of cross lines, with the domains of the limited level that each touches, no more than a cross line
         may, and the broader ones; they begin with those of a placement.
         """
@@ -314,7 +314,7 @@ class LineCounts:
         begun = [] if places is None else _bands_of(places, self.cross[level])
         if not 0 < len(begun) <= _BANDS:
             places, begun = None, []
-        bands = [Bands(model.new_int_var(0, cross_lines, ""), {}) for _ in begun or range(_FEW)]
+        bands = [CrossBand(model.new_int_var(0, cross_lines, ""), {}) for _ in begun or range(_FEW)]
         model.add(sum(band.size for band in bands) == cross_lines)
         for number, band in enumerate(bands):
             entered = {
