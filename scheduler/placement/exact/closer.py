@@ -587,7 +587,7 @@ class TwoLevelBands:
 
 _TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
-_COUNTS = 2_000  # Lines times pods up to which they are counted: with more a model takes seconds to be made
+_COUNTS = 2_000  # Lines times racks up to which they are counted: with more none was proved within sixty seconds
 _SKELETONS = 400  # Lines times racks up to which skeletons are looked for: with more none was found in ten seconds
 # Part of the time limit that counting may take for one pair of the level above; and where skeletons come after it
 _COUNT_SHARE, _FEW_SHARE = 0.8, 0.5
@@ -957,7 +957,7 @@ class CloserSearch:
                 if target is None:
                     break
                 tried.add(target)
-                if (grid.columns if target[1] >= grid.columns else grid.rows) * len(region.pods) > _COUNTS:
+                if (grid.columns if target[1] >= grid.columns else grid.rows) * len(nodes) > _COUNTS:
                     continue
                 for pairs in broader:
                     if (target, pairs) in refuted or (few and (target, pairs) in counted):
