@@ -883,10 +883,9 @@ class CloserSearch:
     def _share_lines(self, wanted: Wanted, region: Region, lattice: Lattice, pods: int, *, transposed: bool) -> None:
         """Refute and build pairs where rows lie whole in pods, of which so many may be in use."""
         rows, columns = lattice.problem.rows, lattice.problem.columns
-        tied = self._tied_lines(wanted, transposed=transposed)
+        order, together = self._tied_lines(wanted, transposed=transposed)
         rooms = tuple(pod.room for pod in region.pods)
-        lines = WholeLines(lattice, rooms, pods, len(tied) // len(np.unique(tied)), self._decisions, self._limits)
-        together = np.argsort(tied, kind="stable")
+        lines = WholeLines(lattice, rooms, pods, together, self._decisions, self._limits)
         for pp in range(1, lattice.problem.largest_pair[1] + 1):
             if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
                 break
@@ -898,7 +897,7 @@ class CloserSearch:
                 tried.add(left[0])
                 if (parts := lines.build(left[0], effort, end)) is not None:
                     cells = np.empty((rows, columns), dtype=np.int32)
-                    cells[together] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
+                    cells[order] = _laid_out([region.pods[pod].racks[part] for pod, part in parts])
                     used = [region.pods[pod].racks for pod, _ in parts]
                     self._offer(wanted.closer, cells.T if transposed else cells, used)
                     lattice.most = wanted.most
@@ -931,8 +930,7 @@ class CloserSearch:
             turned = [pair[::-1] if transposed != by_rows else pair for pair in pairs]
             touches, cross = zip(*turned, target[::-1] if by_rows else target, strict=True)
             shape = (grid.columns, grid.rows) if by_rows else (grid.rows, grid.columns)
-            tied = self._tied_lines(wanted, transposed=transposed != by_rows)
-            order, together = np.argsort(tied, kind="stable"), len(tied) // len(np.unique(tied))
+            order, together = self._tied_lines(wanted, transposed=transposed != by_rows)
             counts = LineCounts(*shape, paths, closer.room[paths[-1]], touches, cross, together)
             best = np.empty((closer.problem.rows, closer.problem.columns), dtype=np.int32)
             best[closer.blocks.row_of[:, None], closer.blocks.column_of] = closer.level.domain_of[
@@ -1025,16 +1023,18 @@ class CloserSearch:
             lattice.most = min(lattice.most, wanted.most)
 
     @staticmethod
-    def _tied_lines(wanted: Wanted, *, transposed: bool) -> IntArray:
-        """Return for each row of the grid (column, where that is transposed) which others holds keep with it in a pod:
-        the same number, as often each.
+    def _tied_lines(wanted: Wanted, *, transposed: bool) -> tuple[IntArray, int]:
+        """Return the rows of the grid (columns, where that is transposed), those next to one another that holds keep
+        together in a pod, and how many these are: as many each, or one.
         """
         closer = wanted.closer
         of_pods = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(wanted.above.name))
         own, broader = ((blocks.column_of if transposed else blocks.row_of) for blocks in (closer.blocks, of_pods))
-        tied: IntArray = broader[np.unique(own, return_index=True)[1]]
-        alike = len(np.unique(np.bincount(tied))) == 1
-        return tied if alike else np.arange(len(tied), dtype=np.int32)
+        tied = broader[np.unique(own, return_index=True)[1]]
+        together = np.unique(np.bincount(tied))
+        if len(together) > 1:
+            return np.arange(len(tied), dtype=np.int32), 1
+        return np.argsort(tied, kind="stable").astype(np.int32), int(together[0])
 
     def _offer(self, closer: GridReduction, rack_of_block: IntArray, inside: Sequence[IntArray]) -> None:
         """Offer a placement on racks; in each of some sets of racks cells move to the tightest that hold them.

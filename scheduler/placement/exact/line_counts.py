@@ -16,10 +16,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scheduler.objective import spread
 from scheduler.placement.cpsat import Answer, Slice, solve
 from topology.cluster import IntArray
 
@@ -120,6 +122,8 @@ class LineCounts:
         """
         told: set[int] = set()  # closest domains, where counts of all those around them together were not enough
         numbers: list[list[Counts]] = []
+        line_of = np.indices((self.length, self.lines))[1]
+        known = inf if start is None else spread(line_of, start)
         for _ in range(_ROUNDS):
             model, counts, beyond = self._model(apart, kept, told)
             bands = self._add_bands(model, counts, start) if banded else []
@@ -130,7 +134,8 @@ class LineCounts:
                 return answer, [], None
             if solver.objective_value > 0:
                 answer = "no" if solver.best_objective_bound > 0 else "unknown"
-                if start is None or self._most(start) <= self.touches[-1] + max(map(solver.value, beyond)):
+                # after the first round the start is what was laid in the round before
+                if start is None or spread(line_of, start) <= self.touches[-1] + max(map(solver.value, beyond)):
                     return answer, [], None
             numbers = [[alike.values(solver) for alike in of_level] for of_level in counts]
             if apart < len(self.paths) - 1:
@@ -144,7 +149,7 @@ class LineCounts:
                     crowded.update(alike.domains)
             start = self._laid(held, bands, solver)
             if not crowded:
-                return answer, numbers, start
+                return answer, numbers, start if answer == "yes" or spread(line_of, start) < known else None
             told |= crowded
         return answer, numbers, None
 
@@ -158,10 +163,6 @@ class LineCounts:
             if most < self.lines:
                 model.add(sum(self._rectangle(model, alike) for alike in of_level) <= most * self.length)
         return solve(model, replace(limit, workers=None, linearization=2))[0]
-
-    def _most(self, cells: IntArray) -> int:
-        """Return how many closest domains lines touch at most; ``cells`` has shape [length, lines]."""
-        return 1 + int(np.count_nonzero(np.diff(np.sort(cells, axis=0), axis=0), axis=0).max())
 
     def _laid(self, held: IntArray, bands: Sequence[CrossBand], solver: cp_model.CpSolver) -> IntArray:
         """Return where each cell lies, shape [length, lines]; ``held`` has shape [closest domains, lines]."""
