@@ -26,7 +26,7 @@ class RefutedPair(JsonRecord):
     pp: Number
     """PP spread R."""
     by: str
-    """The kind of refutation: edges, product, coverage, rectangles, components, patterns, shapes, skeleton."""
+    """The kind of refutation: edges, product, coverage, rectangles, components, patterns, shapes, pieces, skeleton."""
     witness: Witness | None
     """Numbers by which it is recounted; null = the pair alone is enough, or only a solver can tell."""
 

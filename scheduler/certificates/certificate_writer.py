@@ -25,7 +25,7 @@ from topology.flags import HEALTHY
 # Kinds that are recounted without a search, the quickest first
 QUICK = ("edges", "product", "coverage", "rectangles", "patterns")
 # Kinds that say more of a grid than counting whole groups and the product of spreads
-WITH_MORE = (*QUICK[2:], "components", "shapes", "skeleton")
+WITH_MORE = (*QUICK[2:], "components", "shapes", "pieces", "skeleton")
 
 
 class NothingToCertify(ArnoldError):

@@ -227,9 +227,10 @@ KINDS: Mapping[str, RecountKind] = {
     "patterns": recount_patterns,
     "components": recount_groups,
     "shapes": recount_groups,
+    "pieces": recount_groups,
     "skeleton": recount_groups,
 }
-"""Kinds of refutation, and what recounts them; the last three come from searches, and may need a solver."""
+"""Kinds of refutation, and what recounts them; the last four come from searches, and may need a solver."""
 
 
 def recount(grid: CountedGrid, pair: Spread, by: str, witness: Witness | None, effort: Effort | None = None) -> Recount:

@@ -20,13 +20,14 @@ from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.cpsat import Slice, solve
 from scheduler.placement.exact.bands import lay_bands, partitions
-from scheduler.placement.exact.bounds import LEAST, POINTS, SLACK
+from scheduler.placement.exact.bounds import LEAST, POINTS, SLACK, usable_domains
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LINES, LevelBounds, LineTouches, weights_of
 from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.pieces import SOLUTIONS, PieceCounts
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.exact.skeletons import EFFORT, Pods, decide_in_pods
@@ -284,6 +285,8 @@ def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]
 
 _PARTITIONS = 16  # Of the columns into bands that are tried, those that need fewest touches
 _CELL_CHOICES = 1_200  # Cells times racks up to which each cell is decided: with more no solver finds what bands do not
+_PIECE_CHOICES = 3_000  # The same up to which pieces are counted: with more hardly any counts are laid
+_SOLUTIONS = 12  # Counts of pieces that are looked at: those of a pod are small
 _CUTS = (1, 2, 3, 4, 6, 8)
 """Prices of a touch, in halves of a cell, at which no rack gains more than its best rectangle."""
 
@@ -316,6 +319,23 @@ def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) ->
     cells = _in_bands(grid, pp, least, most, limit)
     if cells is not None:
         most = column_touches(cells) - 1
+    if least <= most and grid.cells * len(grid.capacities) <= _PIECE_CHOICES:
+        # of its pieces a column has no more than others leave
+        dp = most - (grid.columns - 1) * -(-grid.rows // min(grid.rows, max(grid.capacities)))
+        pieces = PieceCounts(
+            grid.rows, grid.columns, (grid.capacities,), (min(dp, len(grid.capacities)), pp), touches=most
+        )
+        least = max(least, pieces.fewest_touches(limit))
+        even = [
+            replace(pieces, pair=(min(pieces.pair[0], -(-touches // grid.columns)), pp), touches=touches)
+            for touches in range(least, most + 1)
+        ]
+        end = clock() + min(limit.wall, limit.effort / 2)
+        for counts in even:
+            laid = counts.lay(replace(limit, effort=limit.effort / 4, wall=end - clock()), _SOLUTIONS)[1]
+            if laid is not None:
+                cells, most = laid, column_touches(laid) - 1
+                break
     if least > most or grid.cells * len(grid.capacities) > _CELL_CHOICES:
         return LaidRows(least, cells)
     by_cell = _cell_by_cell(grid, pp, least, most, limit)
@@ -591,6 +611,7 @@ _COUNTS = 2_000  # Lines times racks up to which they are counted: with more non
 _SKELETONS = 400  # Lines times racks up to which skeletons are looked for: with more none was found in ten seconds
 # Part of the time limit that counting may take for one pair of the level above; and where skeletons come after it
 _COUNT_SHARE, _FEW_SHARE = 0.8, 0.5
+_PIECE_SHARE = 0.15  # The same of counts of pieces
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
@@ -828,7 +849,7 @@ class CloserSearch:
 
     def _search_held(self, wanted: Wanted, region: Region, pair: Pair) -> float:
         """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
-        grid = wanted.closer.problem
+        grid, region = wanted.closer.problem, self._usable(wanted, region, pair)
         transposed = pair[1] > 1 if min(pair) == 1 else grid.rows < grid.columns
         lattice = self._alone(wanted, region, pair, transposed=transposed)
         self._count_touches(region, lattice, pair, transposed=transposed)
@@ -839,11 +860,42 @@ class CloserSearch:
             if lattice.open():
                 self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
         few = lines > 1 and lines * len(region.racks) <= _SKELETONS
+        if lattice.open() and few:
+            self._count_pieces(wanted, region, lattice, pair, transposed=transposed)
         if lattice.open():
             self._count_lines(wanted, region, lattice, pair, few=few, transposed=transposed)
         if lattice.open() and few:
             self._decide_skeletons(wanted, region, lattice, pair, transposed=transposed)
         return lattice.bound()
+
+    @staticmethod
+    def _usable(wanted: Wanted, region: Region, pair: Pair) -> Region:
+        """Return the part of a region that serves as well as all of it: of pods in a broader domain that have as much
+        room as another, rack by rack, as many as a placement may touch.
+        """
+        grid, level = wanted.closer.problem, wanted.closer.level
+        most = usable_domains(GridProblem(grid.rows, grid.columns, (grid.cells,) * len(region.pods)), pair)
+        node_of = np.empty(len(level), dtype=np.int32)
+        node_of[level.domain_of[region.nodes]] = region.nodes
+        # of each pod its broader domain, and the room of its racks
+        rooms = np.zeros((len(region.pods), 1 + max(len(pod.room) for pod in region.pods)), dtype=np.int32)
+        for number, pod in enumerate(region.pods):
+            rooms[number, 1 : 1 + len(pod.room)] = pod.room
+        if wanted.broader:
+            rooms[:, 0] = wanted.broader[-1][0].domain_of[node_of[[pod.racks[0] for pod in region.pods]]]
+        kinds, kind_of, many = np.unique(rooms, axis=0, return_inverse=True, return_counts=True)
+        left = []
+        for kind in kinds:
+            roomier = (kinds[:, 0] == kind[0]) & (kinds >= kind).all(axis=1) & (kinds > kind).any(axis=1)
+            left.append(most - int(many[roomier].sum()))
+        spend(_ELEMENT_SECONDS * kinds.size * len(kinds))
+        kept = []
+        for pod, kind in zip(region.pods, kind_of.ravel().tolist(), strict=True):
+            if left[kind] > 0:
+                left[kind] -= 1
+                kept.append(pod)
+        racks = np.concatenate([pod.racks for pod in kept])
+        return Region(region.nodes[np.isin(level.domain_of[region.nodes], racks)], tuple(kept))
 
     def _alone(self, wanted: Wanted, region: Region, pair: Pair, *, transposed: bool) -> Lattice:
         """Return the pairs of a region, with those refuted that have no placement in its racks wherever these lie."""
@@ -1004,6 +1056,24 @@ class CloserSearch:
             lattice.most = wanted.most
             if self._goals.best is best:
                 failed.append(target)
+
+    def _count_pieces(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
+        """Decide pairs by counts of the pieces of columns, and of rows, from the dearest down; no lines may be tied."""
+        if any(self._tied_lines(wanted, transposed=rows)[1] > 1 for rows in (False, True)):
+            return
+        end, rooms = min(wanted.end, clock() + _PIECE_SHARE * self._limits.seconds), tuple(p.room for p in region.pods)
+        for target, turned in product(reversed(lattice.open()), (False, True)):
+            if clock() >= end or target not in lattice.open():
+                continue
+            grid, asked = (lattice.problem.transposed, target[::-1]) if turned else (lattice.problem, target)
+            counts = PieceCounts(grid.rows, grid.columns, rooms, asked, above[::-1] if turned != transposed else above)
+            answer, cells = counts.lay(Slice(EFFORT, end - clock(), self._limits.seed), SOLUTIONS)
+            if cells is not None:
+                racks = region.racks[cells.T if turned != transposed else cells]
+                self._offer(wanted.closer, racks, [pod.racks for pod in region.pods])
+                lattice.most = wanted.most
+            elif answer == "no":
+                lattice.refute(target, "pieces", "")
 
     def _decide_skeletons(
         self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool

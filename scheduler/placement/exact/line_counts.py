@@ -97,12 +97,20 @@ class LineCounts:
                 _, counts, cells = self._count(apart, kept, limit, start)
                 if not counts:
                     answer, counts, cells = self._count(apart, {}, limit, start)
+        if answer == "unknown" and self._whole:
+            answer = self._refuted(limit)
         return answer, cells
 
     @cached_property
+    def _whole(self) -> list[int]:
+        """Levels at which each line lies in one domain, and cross lines are limited: to domains of all lines."""
+        return [level for level, most in enumerate(self.cross) if most < self.lines and self.touches[level] == 1]
+
+    @cached_property
     def _limited(self) -> int:
-        """The closest level at which cross lines are limited, which tells its domains apart; -1 = there is none."""
-        return max((level for level, most in enumerate(self.cross) if most < self.lines), default=-1)
+        """The closest other level at which cross lines are limited, and domains told apart; -1 = there is none."""
+        limited = (level for level, most in enumerate(self.cross) if most < self.lines and level not in self._whole)
+        return max(limited, default=-1)
 
     def _count(
         self,
@@ -256,6 +264,12 @@ class LineCounts:
         for of_level, most in zip(counts[: -1 if kept else None], self.touches, strict=False):
             for line, touched in enumerate(zip(*(alike.touched for alike in of_level), strict=True)):
                 model.add(sum(touched) <= most + (beyond[line] if of_level is counts[-1] else 0))
+        for level in self._whole:
+            used = [model.new_bool_var("") for _ in counts[level]]
+            for alike, is_used in zip(counts[level], used, strict=True):
+                for has in alike.touched:
+                    model.add(has <= is_used)
+            model.add(sum(used) <= self.cross[level])
         for level, before in kept.items():
             number_of = {domain: number for number, together in enumerate(before) for domain in together.domains}
             parts: list[list[Counts]] = [[] for _ in before]

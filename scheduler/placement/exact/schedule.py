@@ -34,6 +34,7 @@ from scheduler.placement.exact.flows import (
     interval_flow,
 )
 from scheduler.placement.exact.lattice import GridView, PairSearch
+from scheduler.placement.exact.pieces import count_pieces
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.shapes import decide_shapes
 from scheduler.placement.exact.skeletons import decide_skeletons
@@ -368,6 +369,7 @@ STAGES: tuple[Stage, ...] = (
     count_patterns,
     decide_shapes,
     pack_components,
+    count_pieces,
     build_long_peels,
     build_long_flows,
     decide_skeletons,

@@ -439,6 +439,7 @@ class RowsOnDomainPairs:
 _ROUND_SECONDS, _COVER_SECONDS = 2e-3, 1e-7
 
 _PATTERNS = 24  # that a round adds, the cheapest: a few make the prices settle in fewer rounds
+_LOOKED_AT = 100_000  # Sets on the way to covers, up to which these are listed: some tenths of a second
 _PRICE_UNIT = 1000  # Price of the dearest cell of a domain: fine enough to tell rows apart, and small for CP-SAT
 _EPS = 1e-6  # Prices and numbers of rows closer than this are equal: the linear program works in floating point
 
@@ -478,7 +479,7 @@ def covers(serves: BoolArray, pp: int, most: int, pods: Pods | None = None) -> B
     found: set[int] = set()
     visited: set[int] = set()
     stack: list[tuple[int, int]] = [(0, 0)]
-    while stack and len(found) < most:
+    while stack and len(found) < most and len(visited) < _LOOKED_AT:
         cover, covered = stack.pop()
         if covered == everything:
             found.add(cover)

@@ -120,7 +120,7 @@ ODD = (
     *(-1, 0, 1, 2, 3, 10**6, 2**31, 2**53, 2**62, 10**30, 10**400, 10**4000, 1.5, 1e-300, 1e308),
     *(float("inf"), float("nan"), True, None, "", "x", "\x1b[2J", "\ud800", "a" * 1000, [], {}, [[]], [1], {"a": 1}),
     *("optimal", "feasible", "infeasible", "edges", "product", "coverage", "rectangles", "components"),
-    *("patterns", "shapes", "skeleton"),
+    *("patterns", "shapes", "pieces", "skeleton"),
 )
 """What stands where it should not: huge and odd numbers, other types, words of the format, what moves the cursor."""
 

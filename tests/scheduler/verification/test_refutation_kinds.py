@@ -195,7 +195,7 @@ def test_a_search_is_recounted_where_a_spread_is_two() -> None:
         (CountedGrid(4, 2, (4, 2, 1, 1)), Spread(2, 2)),
         (CountedGrid(2, 4, (4, 2, 1, 1)), Spread(2, 2)),
     ):
-        for by in ("components", "shapes", "skeleton"):
+        for by in ("components", "shapes", "pieces", "skeleton"):
             assert recount(grid, pair, by, None).told == "holds"
         assert recount(grid, pair, "rectangles", Multipliers(0, 0, 1)).told == "fails"
         assert not feasible(grid.rows, grid.columns, grid.capacities, (2, 2))
