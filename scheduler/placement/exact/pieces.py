@@ -293,7 +293,7 @@ class PieceCounts:
 
 def count_pieces(search: PairSearch) -> None:
     """Decide open pairs by counts of the pieces of columns, and of rows, the cheapest first."""
-    end = search.end_of(search.params.long_share)
+    end = search.end_of(search.params.short_share)
     for pair in search.lattice.open():
         search.say(f"pieces for DP spread {pair[0]}, PP spread {pair[1]}")
         for view in sorted(search.views, key=lambda view: view.problem.columns):
