@@ -254,7 +254,7 @@ def test_from_pods_to_nodes_and_away() -> None:
 
 
 def test_nodes_are_promised_while_their_plan_is_written() -> None:
-    """From the moment at which it is sent, and no longer where it is refused; what others were given since is theirs."""
+    """From the moment at which it is sent, and no longer where it is refused; what others have since is theirs."""
 
     async def scenario() -> None:
         api = cluster()
