@@ -10,7 +10,7 @@ are
 - *fragmented*: idle, and a job waits that asks for no more GPUs than are idle, but for more whole nodes (or for more of
   one node) than are: as many as the largest such job asks for;
 - *passed over*: of the other idle ones as many as the largest waiting job asks for that would fit;
-- *unwanted*: the rest, for which no job waits.
+- *unwanted*: the rest.
 
 Lost are parts of the used ones: to *spread*, by the predicted step time of a job on its nodes beside the best placement
 on the empty cluster (:func:`scheduler.objective.step_time`); to *slow nodes*, as the slowest node sets the pace; to

@@ -165,6 +165,7 @@ def test_gpus_of_jobs_are_in_use_whatever_the_cluster_shows() -> None:
         ("jobs: [{name: a, nodes: n1, ends: 2026-11-28T15:00:00Z}]", ("'a'", "--at")),
         ("jobs: [{name: a, nodes: n1, started: 2026-11-28T21:00:00Z, ends: 2026-11-28T20:00:00Z}]", ("'a'",)),
         ("jobs: [{name: a, nodes: n1, ends: 2026-11-28T20:00:00}]", ("ends",)),
+        ("jobs: [{name: a, nodes: n1, ends: 9999-12-31T23:59:59-08:00}]", ("ends", "9999")),
         ("jobs: [{name: a, nodes: n1, colour: red}]", ("colour",)),
         ("JOBID NAME NODELIST(REASON)\n1 a\n", ("2 columns", "3")),
     ],

@@ -93,6 +93,32 @@ def test_it_starts_behind_those_that_wait(arnold: Arnold, question: list[Any], t
     assert ran.json["start"]["p50"] == "2026-11-29T05:00:00Z"
 
 
+@pytest.mark.parametrize(
+    ("waiting", "start", "before"),
+    [
+        # one that waits is called as one that runs, for 400 hours at most, on a node that is free
+        ("{name: a, nodes: 1, hours: 400}", "2026-11-29T03:00:00Z", 1),
+        # two are called alike: the first has all nodes for ever, the second for one hour
+        ("{name: b, nodes: 8}, {name: b, nodes: 8, hours: 1}", None, 2),
+        # it waits itself, with its turn before the one that wants all
+        ("{name: new, nodes: 4}, {name: b, nodes: 8, hours: 400}", "2026-11-29T03:00:00Z", 0),
+        # the first is of another cluster, so that one is before it
+        ("{name: b, nodes: 9}, {name: c, nodes: 1}, {name: new, nodes: 4}, {name: d, nodes: 8, hours: 9}",
+         "2026-11-29T03:00:00Z", 1),
+        ("{name: b, nodes: 8, hours: 1.0e+300}", None, 1),  # it starts after all times that there are
+    ],
+)  # fmt: skip
+def test_those_that_wait_have_names_and_turns(
+    arnold: Arnold, question: list[Any], tmp_path: Path, waiting: str, start: str | None, before: int
+) -> None:
+    """Seven of the eight nodes are free from 3 o'clock on, which is said, and four are enough."""
+    file = tmp_path / "jobs.yaml"
+    file.write_text(f'jobs: [{{name: a, nodes: "n[0-6]", ends: 2026-11-29T03:00:00Z}}]\nwaiting: [{waiting}]\n')
+    ran = arnold("explain", *question, "--running", file, "--when", "--at", AT, "--policy", "fifo", "--json")
+    assert ran.json["start"]["p10"] == ran.json["start"]["p90"] == start
+    assert says(" ".join(ran.json["notes"]), f"{before} jobs wait before it") is (before > 0)
+
+
 def test_the_job_that_loses_least_is_stopped(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
     """Of a 36 GPU-hours would be lost, of b 8, two nodes since half an hour; c is protected; b's two are enough."""
     ran = arnold("explain", *question, *running, "--stop", "--at", AT, "--json")
@@ -207,6 +233,8 @@ def test_jobs_of_every_form_hold_their_nodes(arnold: Arnold, question: list[Any]
         (["--running", "JOBS"], ("--when", "--stop")),
         (["--when", "--running", "JOBS", "--at", "yesterday"], ("--at",)),
         (["--when", "--running", "JOBS", "--at", "2027-01-01"], ("'a'", "--at")),
+        (["--when", "--running", "JOBS", "--at", AT, "--policy", "easy"], ("--policy", "fifo-backfill")),  # nobody waits
+        (["--when", "--running", "JOBS", "--at", AT, "--policy", "fair-share"], ("--policy", "fifo-backfill")),
     ],
 )
 def test_what_cannot_be_asked(
