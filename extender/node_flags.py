@@ -85,7 +85,7 @@ class NodeFlags:
         by_slowdown = sorted(flags, key=lambda flag: flag.slowdown, reverse=True)
         worst = {flag.node: flag for flag in reversed(by_slowdown)}
         nodes = await self.all()
-        self._within_share(nodes, [flag for name, flag in worst.items() if name in nodes])
+        self._within_share(nodes, [flag for name, flag in worst.items() if name in nodes], nodes, datetime.now(UTC))
         return await self._write(nodes, {name: _annotated(flag) for name, flag in sorted(worst.items())})
 
     async def clear(self, names: Sequence[str] | None) -> list[FlagChange]:
@@ -124,22 +124,23 @@ class NodeFlags:
             else:
                 wanted[name] = before if _stays(before, flag, now, ours=ours) else _annotated(flag)
         left = {name: node for name, node in nodes.items() if name not in wanted or not wanted[name].bare}
-        self._within_share(nodes, [flag for name, flag in by_name.items() if name in nodes], standing=left)
+        self._within_share(nodes, [flag for name, flag in by_name.items() if name in nodes], left, now)
         return await self._write(nodes, wanted), sorted(by_name.keys() - nodes.keys())
 
     def _within_share(
         self,
         nodes: Mapping[str, FlaggedNode],
         flags: Iterable[NodeFlag],
-        standing: Mapping[str, FlaggedNode] | None = None,
+        standing: Mapping[str, FlaggedNode],
+        now: datetime,
     ) -> None:
         """Make sure that a run takes a share of the nodes at most out of use, unless a person says so.
 
-        :param standing: nodes whose annotations stay; ``None`` = all.
+        :param standing: nodes whose annotations stay; those that are over keep none out.
         """
         if not self._yes:
-            flagged = (nodes if standing is None else standing).values()
-            out = {node.node for node in flagged if node.flag is not None and node.flag.kind == "faulty"}
+            held = (node.flag for node in standing.values() if node.flag is not None and node.flag.active(now))
+            out = {flag.node for flag in held if flag.kind == "faulty"}
             Breaker(len(nodes)).check(flags, before=out, where="arnold flags")
 
     async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[FlagChange]:

@@ -141,12 +141,16 @@ def repair(
         second hierarchy, and none is ruled out.
     """
     started = stopwatch()
-    job = of_its_type(cluster, job, nodes)
-    # worth when its nodes were its own, with nothing held against them
-    free = cluster.free_gpus.copy()
-    free[nodes] = cluster.gpus[nodes]
+    gone = nodes[np.isin(nodes, [cluster.index_of.get(name, -1) for name in lost])]
+    kept = np.setdiff1d(nodes, gone) if gone.size < nodes.size else nodes
+    job = of_its_type(cluster, job, kept)
+    # worth when its nodes were its own, with nothing held against them; what came back in place of one may be another
+    free, gpus, types = cluster.free_gpus.copy(), cluster.gpus.copy(), cluster.gpu_type_of.copy()
+    gpus[gone], types[gone] = job.gpus_per_node, types[kept.flat[0]]
+    free[nodes] = gpus[nodes]
     own = set(nodes.ravel().tolist())
-    before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
+    was = cluster.replace(free_gpus=free, gpus=gpus, gpu_type_of=types).excused(own)
+    before = evaluate(was, job, nodes)
     algorithm = algorithm or ALGORITHMS.load("exact")
     load_solver()
     with on_clock(limits.clock, limits.seconds) as timer:

@@ -19,13 +19,8 @@ from ground.formats import NEARLY, FileFormat, begins_as_json
 from ground.quantities import plural
 from ground.rows import BadRows, exporter_line
 from health.peers.metrics import canonical
-from health.peers.sample_sources import MACHINE_LABELS, SampleColumns, part_of
+from health.peers.sample_sources import BLANKS, MACHINE_LABELS, MOST_BLANK, SampleColumns, part_of
 from health.peers.streams import FloatArray, MetricRecording, Part, recording_of, row_of, stem
-
-# What DCGM says where it has no value, such as of a field that a GPU lacks: floats and integers (dcgm_structs.h,
-# DCGM_FP64_BLANK, DCGM_INT64_BLANK).  Up to three above it are reasons; so near 2^63 all doubles are this one.
-BLANKS = np.array([2.0**47, 2.0**63])
-MOST_BLANK = 3.0
 
 CONTRADICTS = 0.05  # Share by which two series of one row differ that cannot both be right
 

@@ -89,6 +89,16 @@ def test_no_run_takes_most_of_a_cluster_out(api: FakeCluster) -> None:
     assert [change.done for change in changes] == ["unchanged", "unchanged", "applied"]
 
 
+def test_flags_that_are_over_take_nothing_out(api: FakeCluster) -> None:
+    """Annotations whose end is past stay where nobody takes them off, and their nodes are in use: one more may go."""
+    for name in ("n1", "n2"):
+        api.put(NODES, node_json(name, annotations={SLOW: "faulty", UNTIL: "2026-01-01T00:00:00Z"}))
+    third = NodeFlag("n3", "faulty", FAULTY)
+    asyncio.run(NodeFlags(api).apply([third]))
+    asyncio.run(NodeFlags(api).sync([third], known={}, now=datetime.now(UTC)))
+    assert annotations(api, "n3") == {SLOW: "faulty"}
+
+
 def test_clear(api: FakeCluster) -> None:
     """Named nodes, or all that are flagged, also those whose flag cannot be read."""
     asyncio.run(NodeFlags(api).clear(["n2"]))
