@@ -258,8 +258,8 @@ def with_flags(cluster: Cluster, path: str | Path | Source, *, now: datetime) ->
     InvalidTopology where it has no node that a flag file names.
     """
     if not isinstance(path, Source) and is_store(path):
-        flags, notes = _of_nodes(merge_by_node(read_flags(path, now=now)), cluster.index_of, path)
-        return cluster.with_flags(flags), notes
+        flags, notes = _of_nodes(read_flags(path, now=now), cluster.index_of, path)
+        return cluster.with_flags(merge_by_node(flags)), notes
     source = path if isinstance(path, Source) else read_source(path)
     begun = len(cluster.upcoming)
     cluster, expired = with_flag_file(cluster, source, now=now)

@@ -91,7 +91,7 @@ def test_a_value_that_dcgm_does_not_have_is_no_error(tmp_path: Path, value: str)
 
 
 def test_tests_of_the_set_up_clear_no_hardware(tmp_path: Path) -> None:
-    """Dcgmi diag -r 1 looks at libraries and permissions: a GPU that stopped is as likely at fault as before."""
+    """What `dcgmi diag -r 1` runs looks at libraries and permissions: a GPU that stopped is suspected as before."""
     xid = "[Sun Feb 23 16:24:18 2025] NVRM: Xid (PCI:0000:9b:00): 46, pid=77, name=python\n"
     (tmp_path / "dmesg-node08.txt").write_text(xid)
     rows = ("Denylist", "NVML Library", "CUDA Main Library", "Permissions and OS Blocks", "Environment Variables")
