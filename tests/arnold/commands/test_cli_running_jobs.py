@@ -108,7 +108,7 @@ def test_it_starts_behind_those_that_wait(arnold: Arnold, question: list[Any], t
         ("{name: b, nodes: 8, hours: 1.0e+300}", None, 1),  # it starts after all times that there are
     ],
 )  # fmt: skip
-def test_those_that_wait_have_names_and_turns(
+def test_those_that_wait_have_names_and_turns(  # noqa: PLR0917
     arnold: Arnold, question: list[Any], tmp_path: Path, waiting: str, start: str | None, before: int
 ) -> None:
     """Seven of the eight nodes are free from 3 o'clock on, which is said, and four are enough."""
@@ -233,7 +233,7 @@ def test_jobs_of_every_form_hold_their_nodes(arnold: Arnold, question: list[Any]
         (["--running", "JOBS"], ("--when", "--stop")),
         (["--when", "--running", "JOBS", "--at", "yesterday"], ("--at",)),
         (["--when", "--running", "JOBS", "--at", "2027-01-01"], ("'a'", "--at")),
-        (["--when", "--running", "JOBS", "--at", AT, "--policy", "easy"], ("--policy", "fifo-backfill")),  # nobody waits
+        (["--when", "--running", "JOBS", "--at", AT, "--policy", "easy"], ("--policy", "fifo-backfill")),
         (["--when", "--running", "JOBS", "--at", AT, "--policy", "fair-share"], ("--policy", "fifo-backfill")),
     ],
 )
