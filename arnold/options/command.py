@@ -13,7 +13,7 @@ import click
 
 from arnold.console.output import JSON, kept_as, verbosity_options
 from arnold.options.field_options import DependentOption, check_results, finite
-from ground.errors import InvalidInput, UnknownName, did_you_mean
+from ground.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
 
 
 class Command(click.Command):
@@ -85,7 +85,16 @@ class Command(click.Command):
             check_results(ctx)
         return left
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; an error about an option that the context said has the line of the context."""
+        try:
+            return super().invoke(ctx)
+        except ArnoldError as error:
+            error.where = ctx.meta.get(PLACES, {}).get(error.where, error.where)
+            raise
 
+
+PLACES = "arnold.places"  # Key of the context's notes: option -> where the context says it
 _WORDS = "arnold.words"  # Key of the context's notes: the words after the name of the command
 
 
