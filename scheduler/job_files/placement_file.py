@@ -197,9 +197,9 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
     spellings, cells, each = NodeNames(cluster.index_of), job.grid.cells, job.gpus_per_node
     if len(listed) in {job.parallelism.gpus, cells * each} - {cells}:
         # a line for each global rank: those of a node follow each other, and the last node may have fewer
-        for rank, (name, place) in enumerate(listed):
-            if name != listed[rank - rank % each][0]:
-                apart = f"rank {rank} is on {name!r}, and the ranks of a node follow each other, {each} on each"
+        for i, (name, place) in enumerate(listed):
+            if name != listed[i - i % each][0]:
+                apart = f"rank {i} is on {name!r}, and the ranks of a node follow each other, {each} on each"
                 fix = "start it with srun --distribution=block: ranks that go round the nodes make no grid of nodes"
                 raise InvalidPlacement(apart, where=place, fix=fix)
         listed = listed[::each]
