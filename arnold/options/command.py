@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from arnold.console.output import JSON, kept_as, verbosity_options
-from arnold.options.field_options import DependentOption, check_results, finite
+from arnold.options.field_options import PLACES, DependentOption, check_results, finite
 from ground.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
 
 
@@ -94,7 +94,6 @@ class Command(click.Command):
             raise
 
 
-PLACES = "arnold.places"  # Key of the context's notes: option -> where the context says it
 _WORDS = "arnold.words"  # Key of the context's notes: the words after the name of the command
 
 

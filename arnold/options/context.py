@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.options.cluster_options import CONTEXT_NOTES, KUBERNETES, SLURM, ClusterFiles
-from arnold.options.command import PLACES
-from arnold.options.field_options import FieldOption, option_names
+from arnold.options.field_options import PLACES, FieldOption, option_names
 from ground.errors import InvalidInput, did_you_mean
 from ground.files import STDIN, read_source
 
