@@ -143,7 +143,7 @@ class RunningReader(Format, Protocol):
         """
 
 
-RUNNING_READERS: FormatGroup[RunningReader] = FormatGroup("arnold.running_readers", kind="running jobs")
+RUNNING_READERS: FormatGroup[RunningReader] = FormatGroup("arnold.running_readers", kind="running jobs", option="")
 """All formats of running jobs that can be read."""
 
 
@@ -336,7 +336,7 @@ class OwnLiveJobs(_Strict):
 
 
 class OwnJobs(Marked):
-    """Reads a file of one's own: a mapping with one of the two lists of jobs, none of which is Slurm's."""
+    """Reads a file of one's own: a mapping with one of the two lists of jobs, and no answer of Slurm or Arnold."""
 
     format = FileFormat(
         name="jobs",
@@ -347,7 +347,7 @@ class OwnJobs(Marked):
         left_out="",
         marks=("jobs", "name", "nodes"),
     )
-    mark = re.compile(r'\A(?!(?s:.*)"job_id")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
+    mark = re.compile(r'\A(?!(?s:.*)"(?:job_id|proved_to)")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the file."""
