@@ -93,6 +93,26 @@ def test_it_starts_behind_those_that_wait(arnold: Arnold, question: list[Any], t
     assert ran.json["start"]["p50"] == "2026-11-29T05:00:00Z"
 
 
+def test_why_no_start_can_be_told(arnold: Arnold, question: list[Any], running: list[Any], tmp_path: Path) -> None:
+    """Four replicas of three stages are more than the eight nodes; six nodes have no room while no end is known; and
+    no time is left to draw an end.
+    """
+    asked = ["explain", "--cluster", question[1], "--when", "--at", AT]
+    large, endless = tmp_path / "large.yaml", tmp_path / "endless.yaml"
+    large.write_text("{parallelism: {tp: 8, dp: 4, pp: 3}, gpus_per_node: 8}\n")
+    endless.write_text('jobs: [{name: a, nodes: "n[0-5]"}]\n')
+    ran = arnold(*asked, "--job", large, *running, "--json")
+    assert (ran.code, ran.json["start"]["p50"]) == (3, None)
+    assert says(ran.json["never"], "12", "8 of 8")
+    assert says(arnold(*asked, "--job", large, *running).out, "whoever ends", "12")
+    waits = arnold(*asked, "--job", question[3], "--running", endless)
+    assert waits.code == 3
+    assert says(waits.out, "no end is known")
+    late = arnold(*asked, "--job", question[3], *running, "--time-limit", 1e-9)
+    assert late.code == 4
+    assert says(late.out, "time ran out")
+
+
 @pytest.mark.parametrize(
     ("waiting", "start", "before"),
     [
