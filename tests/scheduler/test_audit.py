@@ -133,6 +133,21 @@ def test_files_that_say_none(text: str, facts: tuple[str, ...]) -> None:
     assert error.value.where.startswith("file")
 
 
+def test_a_placement_gives_its_ranks_to_a_job_that_is_cut_otherwise() -> None:
+    """It was placed with ranks down the columns, n0 and n1, then n3 and n6: along the rows that is n0, n1 of row 0."""
+    cells = ", ".join(
+        f'{{"node": "{node}", "dp": {dp}, "pp": {pp}}}'
+        for node, dp, pp in (("n0", 0, 0), ("n3", 0, 1), ("n1", 1, 0), ("n6", 1, 1))
+    )
+    job = '{"name": "j", "parallelism": {"tp": 8, "dp": 2, "pp": 2}, "gpus_per_node": 8}'
+    source = Source("file", f'{{"job": {job}, "assignment": [{cells}]}}')
+    for order, nodes in (("tp-cp-ep-dp-pp", [[0, 3], [1, 6]]), ("tp-cp-ep-pp-dp", [[0, 1], [3, 6]])):
+        asked = two_by_two(parallelism=Parallelism(tp=8, dp=2, pp=2, order=order))
+        assert load_order(source, cluster_of(RACKS), asked).tolist() == nodes
+    asked = two_by_two(parallelism=Parallelism(tp=8, dp=4))
+    assert load_order(source, cluster_of(RACKS), asked).tolist() == [[0], [1], [3], [6]]
+
+
 def test_a_last_node_with_fewer_ranks() -> None:
     """Three replicas of four GPUs fill a node and half of another: the file for Open MPI has twelve lines."""
     job = Job("j", Parallelism(tp=4, dp=3), gpus_per_node=8, level="pod")

@@ -238,6 +238,16 @@ def test_a_job_is_scored_where_it_runs(arnold: Arnold, question: list[Any], tmp_
     assert says(arnold("score", *question, "--nodes", nodes).out, "2.0", "1.5")
 
 
+def test_a_saved_placement_says_its_job(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """It is scored without a job file, by its alpha of 0.5 unless another is given; a host file says no job."""
+    saved, hosts = tmp_path / "saved.json", tmp_path / "saved.hostfile"
+    assert arnold("place", *question, "--output", saved, "--output", hosts).code == 0
+    asked = ["score", *question[:2], "--nodes"]
+    assert arnold(*asked, saved, "--json").json["job"]["alpha"] == 0.5
+    assert arnold(*asked, saved, "--alpha", "1", "--json").json["job"]["alpha"] == 1.0
+    assert says(arnold(*asked, hosts).err, "--job")
+
+
 def test_jobs_of_every_form_hold_their_nodes(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
     """`place` beside jobs on six of eight nodes has no room for four."""
     ran = arnold("place", *question, *running, "--at", AT, "--json")
