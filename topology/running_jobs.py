@@ -24,13 +24,14 @@ from math import inf
 from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, did_you_mean, some
 from ground.files import Source
 from ground.formats import FileFormat, Format, FormatGroup, Marked, recognise
 from ground.quantities import HOUR, MINUTE, plural
+from ground.records import AwareTime
 from topology.cluster import MAX_GPUS, Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
 from topology.slurm_nodes import (
@@ -142,7 +143,7 @@ class RunningReader(Format, Protocol):
         """
 
 
-RUNNING_READERS: FormatGroup[RunningReader] = FormatGroup("arnold.running_readers", kind="running jobs")
+RUNNING_READERS: FormatGroup[RunningReader] = FormatGroup("arnold.running_readers", kind="running jobs", option="")
 """All formats of running jobs that can be read."""
 
 
@@ -273,7 +274,6 @@ class _Strict(BaseModel):
 
 
 _Gpus = Annotated[int, Field(ge=1, le=MAX_GPUS)]
-_Time = Annotated[AwareDatetime | None, Field(strict=False)]
 
 
 class OwnLiveJob(_Strict):
@@ -295,13 +295,13 @@ class OwnLiveJob(_Strict):
     """The higher, the more it counts; null = not said."""
     preemptible: bool = False
     """Whether it may be stopped for others."""
-    started: _Time = None
+    started: AwareTime | None = None
     """When it began, ISO 8601 with an offset."""
-    ends: _Time = None
+    ends: AwareTime | None = None
     """When it is expected to end."""
     ends_by: Literal["said", "time limit"] = "said"
     """Whether that is when it ends, or the latest that a limit allows."""
-    last_checkpoint: _Time = None
+    last_checkpoint: AwareTime | None = None
     """When it wrote its last checkpoint."""
     parallelism: dict[str, int | str] | None = None
     """Its degrees of parallelism, as in a job file."""
@@ -322,7 +322,7 @@ class OwnWaitingJob(_Strict):
     """Account or namespace of the owner."""
     priority: float | None = None
     """The higher, the sooner it has its turn; null = 0."""
-    submitted: _Time = None
+    submitted: AwareTime | None = None
     """When it was, ISO 8601 with an offset."""
     hours: Annotated[float | None, Field(gt=0.0)] = None
     """How long it may run; null = not known."""
@@ -336,7 +336,7 @@ class OwnLiveJobs(_Strict):
 
 
 class OwnJobs(Marked):
-    """Reads a file of one's own: a mapping with one of the two lists of jobs, none of which is Slurm's."""
+    """Reads a file of one's own: a mapping with one of the two lists of jobs, and no answer of Slurm or Arnold."""
 
     format = FileFormat(
         name="jobs",
@@ -347,7 +347,7 @@ class OwnJobs(Marked):
         left_out="",
         marks=("jobs", "name", "nodes"),
     )
-    mark = re.compile(r'\A(?!(?s:.*)"job_id")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
+    mark = re.compile(r'\A(?!(?s:.*)"(?:job_id|proved_to)")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the file."""
