@@ -25,7 +25,10 @@ NOW = round(time())
         ("", 0),
         (None, 0),
     ],
-    ids=["faulty", "no end of line", "of Windows", "in order", "of two hours ago", "without a time", "hostile", "empty", "no file"],
+    ids=[
+        *("faulty", "no end of line", "of Windows", "in order", "of two hours ago"),
+        *("without a time", "hostile", "empty", "no file"),
+    ],
 )
 def test_a_node_answers_from_a_file_alone(tmp_path: Path, line: str | None, code: int) -> None:
     """Nothing is on PATH, so no program can be started; without a fresh verdict the job starts."""
