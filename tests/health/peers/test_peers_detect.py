@@ -205,6 +205,8 @@ def test_exporters_that_name_a_machine_differently_hide_no_fault() -> None:
     found = judge(given, list(detect(given, ComparisonSettings())))
     assert (found.machines, [flag.node for flag in found.flags]) == (12, ["10.0.0.03", "n05"])
     assert all("its 11 peers" in flag.evidence for flag in found.flags)
+    (note,) = given.only(["n05", "n06"]).notes
+    assert says(note, "cpu_usage", "10.0.0.00")
     few = replace(given, metrics={name: samples.only(samples.machines[:3]) for name, samples in given.metrics.items()})
     with pytest.raises(InvalidInput, match="has 3 machines"):
         list(detect(few, ComparisonSettings()))
