@@ -191,7 +191,7 @@ class StartTimes:
     after: tuple[str, ...]
     notes: tuple[str, ...]
     stopped_at: End | None  # what ended the search; None = it ended by itself
-    never: str = ""  # why it does not fit, whichever running jobs end; empty = it does, or that is not known
+    never: str = ""  # why it does not fit, whatever ends; empty = it does, or that is not known
 
 
 class Queue(Protocol):
@@ -312,9 +312,11 @@ def start_times(
     if future.changes and job.expected_hours is None:
         notes.append("how long it runs is not said (expected_hours), so it may start where maintenance begins later")
     notes.append("not counted: jobs that have yet to come")
-    never = ""
-    if p50 == inf and stopped_at is None and start_at({other.name: now for other in running}) == inf:
-        never = run(solver, future.cluster(running, now), job, limits).reason
+    never, instants = "", (now, *(time for time in future.changes if time > now))
+    if p50 == inf and stopped_at is None:
+        emptied = [future.then(cluster.emptied(), time) for time in instants]
+        if all(fits(empty, job, solver=solver, limits=limits) is False for empty in emptied):
+            never = run(solver, emptied[0], job, limits).reason
     return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, after, tuple(notes), stopped_at, never)
 
 

@@ -66,7 +66,7 @@ def command(
     from scheduler.audit import audit
     from scheduler.job_files.grids_file import Grids, named_job, running_nodes
     from scheduler.job_files.job_file import load_job
-    from scheduler.job_files.placement_file import PlacementOfRunning, load_order
+    from scheduler.job_files.placement_file import PlacementOfRunning, load_order, placed_by
 
     if everyone == (nodes is not None):
         fix = "give the nodes of a job (--nodes FILE), a running job (--nodes JOB), or all of them (--all)"
@@ -108,7 +108,7 @@ def command(
         placed = running_nodes(live, instance.job, instance.cluster)
         notes = () if live.ranked else (UNRANKED,)
         instance = replace(instance, job=instance.job.replace(name=live.name), notes=(*instance.notes, *notes))
-    with searching(f"Weighing {instance.job.name}", inputs.limits) as limits:
+    with searching(f"Weighing {instance.job.name}", inputs.limits) as limits, placed_by(nodes):
         result = audit(instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=limits)
     document = score_document(instance, placed, result, records=inputs.own.measured)
     then = said_again("place", without=("--nodes", "--html")) if inputs.job.job else ""

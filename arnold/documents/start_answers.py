@@ -56,7 +56,7 @@ class WhenDocument(PlacementAnswer, JsonRecord, kw_only=True):
     stopped_at: End | None
     """Seconds of the time limit that ended the search for the range, or `interrupted`; null = it ended by itself."""
     never: str | None
-    """Why it does not fit, whichever running jobs end; null = it does, or that is not known."""
+    """Why it does not fit, whatever ends; null = it does, or that is not known."""
     after: tuple[str, ...]
     """Running jobs at whose end it starts, where all end in the middle of what is possible; empty = at none's."""
     later: PlaceThen

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -83,6 +84,16 @@ def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
         return document.where("assignment", indices.tolist().index(node))
 
     return SavedPlacement(file.job, indices[which], place_of, saved.checkpoint_age)
+
+
+@contextmanager
+def placed_by(where: str) -> Iterator[None]:
+    """Say of a placement that breaks a rule of its job or the cluster where it is from."""
+    try:
+        yield
+    except InvalidPlacement as error:
+        error.where, error.fix = error.where or where, error.fix or "give the cluster that the job was placed on"
+        raise
 
 
 def load_names(source: Source) -> NamedPlacement:

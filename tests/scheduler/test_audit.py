@@ -98,6 +98,21 @@ def test_a_placement_that_breaks_a_hold_is_weighed_all_the_same() -> None:
     assert result.possible["restart"].spread.pp == 1
 
 
+@pytest.mark.parametrize("rule", ["types", "trunks"])
+def test_a_job_that_should_not_be_where_it_runs(rule: str) -> None:
+    """It has nodes of two types of GPU, or below two switches that nothing joins: that is said, its spreads counted."""
+    cluster = cluster_of([("p" if rack == "r0" else "q", rack) for _, rack in RACKS])
+    if rule == "types":
+        cluster, facts = cluster.with_gpu_types({0: "H100", 1: "H200"}), ("H100", "H200")
+    else:
+        cluster, facts = cluster.replace(joined=False), ("joins", "'p'", "'q'")
+    nodes = np.array([[0, 3], [1, 6]], dtype=np.int32)
+    result = audit(cluster, two_by_two(), nodes, solver=ALGORITHMS.load("exact"), limits=Limits())
+    assert says(result.broken, *facts)
+    assert (result.evaluation.dp, result.evaluation.pp) == (2, 2)
+    assert result.possible["same_nodes"].status == "infeasible"
+
+
 ORDERS = {
     "host file": "n0\nn1\nn3\nn6\n",
     "a line a rank": "".join(f"{node}\n" * 8 for node in ("n0", "n1", "n3", "n6")),

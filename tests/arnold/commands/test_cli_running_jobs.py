@@ -108,6 +108,11 @@ def test_why_no_start_can_be_told(arnold: Arnold, question: list[Any], running: 
     waits = arnold(*asked, "--job", question[3], "--running", endless)
     assert waits.code == 3
     assert says(waits.out, "no end is known")
+    # n6 and n7 are in use by nobody who is known, and four nodes would do
+    busy = tmp_path / "busy"
+    busy.write_text("n[6-7]\n")
+    waits = arnold(*asked, "--job", question[3], "--running", endless, "--busy", busy)
+    assert says(waits.out, "no end is known")
     late = arnold(*asked, "--job", question[3], *running, "--time-limit", 1e-9)
     assert late.code == 4
     assert says(late.out, "time ran out")
