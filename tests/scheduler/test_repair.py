@@ -394,6 +394,15 @@ def test_a_lost_node_may_have_come_back_as_another() -> None:
         repair(other, grid(2, 1), placed, ["n1"], limits=ONE_WORKER)
 
 
+def test_a_lost_node_may_have_come_back_elsewhere() -> None:
+    """A DP group is held in minipod a; its lost node is in b by now: the spare in a takes its cell."""
+    cluster, held = cluster_of(("a", 3), ("b", 2)), grid(3, 1, holds=(Hold("dp", "minipod"),))
+    placed = cells([0], [3], [1])
+    assert moved(repair(cluster, held, placed, ["n3"], limits=ONE_WORKER)) == {3: 2}
+    with pytest.raises(InvalidPlacement, match="minipod"):
+        repair(cluster, held, placed, ["n0"], limits=ONE_WORKER)
+
+
 def test_out_of_time_the_quick_answer_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the solver finds nothing in time, each cell goes where it adds least; nothing more is claimed."""
     monkeypatch.setattr(MoveModel, "minimise", lambda *_: None)
