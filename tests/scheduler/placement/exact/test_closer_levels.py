@@ -258,6 +258,14 @@ def test_racks_of_no_weight_count_among_equals() -> None:
     assert found.closer == {"rack": pytest.approx(0.3 * 2 + 0.7 * 1)}
 
 
+def test_a_weight_next_to_nothing() -> None:
+    """A soft term of the least weight that a float has decides nothing, and rules no pair out."""
+    cluster = racks((4, 4, 4), (4, 4, 4), (4, 4, 4))
+    job = Job("job", Parallelism(tp=8, dp=6, pp=3), level="minipod", counts=(Count("pp", "rack", 5e-324),))
+    found = placed(cluster, job, 0.5)
+    assert (found.status, found.objective) == ("optimal", pytest.approx(0.3 * 2 + 0.7))
+
+
 def test_columns_of_a_pod_need_not_be_alike() -> None:
     """Six pipelines of 16 stages in four pods, a job of the realistic clusters: pods hold one, two, two, one of them.
 
