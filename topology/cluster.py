@@ -129,6 +129,8 @@ class Cluster:
     # its node is its rail
     rails: Mapping[int, int] = field(default_factory=dict)
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
+    # Slurm's partitions, as far as known -> names of their nodes, of the cluster or not
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     # where the closest level is the base blocks of Slurm; None = its levels are no blocks
     blocks: SlurmBlocks | None = None
 

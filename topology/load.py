@@ -294,6 +294,7 @@ class NodeList:
     kept_out: Mapping[str, str] = field(default_factory=dict)  # nodes that the job may not have -> why
     reserved: tuple[NodeFlag, ...] = ()  # windows in which nodes are kept out by reservations
     node_limit: NodeLimit | None = None
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)  # those that are known -> their nodes
     notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have
 
 
@@ -470,6 +471,7 @@ def slurm_list(
         kept_out=available.kept_out,
         reserved=available.reserved,
         node_limit=available.node_limit,
+        partitions={name: of.nodes for name, of in snapshot.known_partitions().items() if of.nodes is not None},
         notes=available.notes,
     )
 
@@ -558,7 +560,9 @@ def with_node_list(cluster: Cluster, node_list: NodeList) -> tuple[Cluster, tupl
     cut = {i: listed.gpus.sharing for i, listed in here.items() if listed.gpus is not None and listed.gpus.sharing}
     laid = cluster.with_busy(busy).with_flags(flags).with_kept_out(kept_out).with_sharing(cut)
     laid = laid.replace(
-        node_limit=node_list.node_limit or laid.node_limit, reserved=(*laid.reserved, *node_list.reserved)
+        node_limit=node_list.node_limit or laid.node_limit,
+        reserved=(*laid.reserved, *node_list.reserved),
+        partitions=node_list.partitions or laid.partitions,
     )
     return laid, tuple(_notes(cluster, node_list, here))
 

@@ -86,6 +86,7 @@ class LiveJob:
     submitted: float | None = None  # of one that waits, and so the next two
     seconds: float | None = None  # that it may run
     hindered: str = ""  # why it would not start if it had room, in the words of the source
+    partition: str = ""  # of Slurm, or several with commas between them
 
     @property
     def parallelism(self) -> Mapping[str, int | str] | None:
@@ -169,7 +170,8 @@ def read_running(
     """
     names = NodeNames(cluster.index_of)
     jobs: dict[str, LiveJob] = {}
-    waiting, elsewhere, over = list[LiveJob](), list[str](), list[str]()
+    waiting, away, elsewhere, over = list[LiveJob](), list[LiveJob](), list[str](), list[str]()
+    kept_out = {cluster.names[node] for node in cluster.kept_out}
     for source in sources:
         reader = recognise(RUNNING_READERS, source)
         for job in reader.read(source, now=now):
@@ -181,7 +183,9 @@ def read_running(
                     problem = f"{ahead}, which is to come: it is {now:%Y-%m-%d %H:%M}"
                     raise InvalidInput(problem, where=job.source, fix=fix)
             if job.wanted:
-                waiting.append(job)
+                of = [cluster.partitions.get(name) for name in job.partition.split(",")]
+                here = any(nodes is None or nodes & cluster.index_of.keys() - kept_out for nodes in of)
+                (waiting if here else away).append(job)
                 continue
             inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in without_gpus}
             own = tuple(name for name in inside.values() if name is not None)
@@ -214,6 +218,9 @@ def read_running(
     notes = []
     if elsewhere:
         notes.append(f"left out, as they run on nodes that the cluster does not have: {some(elsewhere)}")
+    if away:
+        others = some([job.name for job in away])
+        notes.append(f"left out, as they wait in partitions that have none of these nodes: {others}")
     if over:
         notes.append(f"past the end that is said of them, and still here, so they may end at any time: {some(over)}")
     if hindered := [f"{job.name} ({job.hindered})" for job in waiting if job.hindered]:
@@ -420,6 +427,7 @@ def _seconds(time: datetime | None) -> float | None:
 _OF_SQUEUE = {
     "JOBID": "JobId", "NAME": "JobName", "USER": "UserId", "ACCOUNT": "Account", "ST": "JobState", "STATE": "JobState",
     "NODES": "NumNodes", "REASON": "Reason", "TIME_LIMIT": "TimeLimit", "TIMELIMIT": "TimeLimit",
+    "PARTITION": "Partition",
 }  # fmt: skip
 _OF_SACCT = {"JobID": "JobId", "User": "UserId", "Start": "StartTime", "Timelimit": "TimeLimit", "State": "JobState"}
 """Columns of the other programs -> what scontrol calls them."""
@@ -459,7 +467,7 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
             yield LiveJob(
                 f"{task} {name}".strip(), (), source, False, each, owner, group, priority, wanted=max(1, wanted),
                 submitted=slurm_time(words.get("SubmitTime", "")), seconds=seconds,
-                hindered=hindered if wanted else "how many nodes is not said",
+                hindered=hindered if wanted else "how many nodes is not said", partition=words.get("Partition", ""),
             )  # fmt: skip
     elif state and (nodes := words.get("NodeList", "")):
         hosts = tuple(expand_hostlist(nodes, where=source))
@@ -602,6 +610,7 @@ class _JsonJob(BaseModel):
     name: str = said("JobName", "name", default="")
     user_name: str = said("UserId", "user_name", default="")
     account: str = said("Account", "account", default="")
+    partition: str = said("Partition", "partition", default="")
     priority: SlurmNumber = said("Priority", "priority")
     nodes: str | None = said("NodeList", "nodes", default="")
     job_state: SlurmState = said("JobState", "job_state", default=...)

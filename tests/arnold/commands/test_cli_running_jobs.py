@@ -93,6 +93,28 @@ def test_it_starts_behind_those_that_wait(arnold: Arnold, question: list[Any], t
     assert ran.json["start"]["p50"] == "2026-11-29T05:00:00Z"
 
 
+@pytest.mark.parametrize(("partition", "before"), [("west", 1), ("east", 0), ("east,west", 1), ("north", 1)])
+def test_who_waits_for_other_nodes(
+    arnold: Arnold, question: list[Any], tmp_path: Path, partition: str, before: int
+) -> None:
+    """The job goes to the partition of n0 to n3; who waits for that of the others has his turn elsewhere, unless nobody
+    says which nodes his has.
+    """
+    partitions, jobs = tmp_path / "partitions", tmp_path / "squeue"
+    partitions.write_text(
+        "PartitionName=west Default=YES Nodes=n[0-3] State=UP MaxTime=UNLIMITED\n"
+        "PartitionName=east Default=NO Nodes=n[4-7] State=UP MaxTime=UNLIMITED\n"
+    )
+    jobs.write_text(
+        "JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n"
+        f"1 west a ann R 1:00 1 n0\n2 {partition} b bob PD 0:00 4 (Priority)\n"
+    )
+    asked = ("explain", *question, "--busy", partitions, "--running", jobs, "--when", "--json")
+    notes = " ".join(arnold(*asked).json["notes"])
+    assert says(notes, "1 jobs wait before it") is (before == 1)
+    assert says(notes, "partitions that have none of these nodes", "2 b") is (before == 0)
+
+
 def test_why_no_start_can_be_told(arnold: Arnold, question: list[Any], running: list[Any], tmp_path: Path) -> None:
     """Four replicas of three stages are more than the eight nodes; six nodes have no room while no end is known; and
     no time is left to draw an end.
