@@ -171,6 +171,8 @@ class KubernetesNode(JsonRecord):
     """Type of its GPUs; empty = no label says it."""
     sharing: str
     """How it hands out GPUs in parts, such as time-slicing x4: no gang gets any of them; empty = whole ones."""
+    kept_out: str
+    """Why no job may have it that does not put up with that, such as a taint; empty = jobs may."""
     flag: NodeFlag | None
     """Why it is slow, or no new pod may use it; null = nothing is held against it."""
     gang: str | None
@@ -357,7 +359,7 @@ def nodes_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> K
 
 def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
     """Print a row for each node."""
-    free = sum(node.free_gpus == node.gpus and node.flag is None and not node.sharing for node in document.nodes)
+    free = sum(node.free_gpus == node.gpus and node.flag is None and not node.kept_out for node in document.nodes)
     out.print(f"{document.cluster}: {len(document.nodes):,} nodes with GPUs, {free:,} free and without a flag")
     names = list(document.nodes[0].domains)
     typed, shared = (any(getattr(node, name) for node in document.nodes) for name in ("gpu_type", "sharing"))
@@ -368,7 +370,7 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
             f"{node.free_gpus}/{node.gpus}",
             *([node.gpu_type or "-"] if typed else []),
             *([node.sharing or "-"] if shared else []),
-            "-" if node.flag is None else plain(": ".join(filter(None, (in_words(node.flag), node.flag.evidence)))),
+            plain("; ".join(filter(None, (_held_against(node.flag), "" if node.sharing else node.kept_out)))) or "-",
             node.gang or "-",
         )
         for node in document.nodes
@@ -384,6 +386,10 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
     )
     print_rows(out, headers, rows, title="Nodes", left=[*names, "type", "sharing", "flag", "gang"])
     print_sentences(out, "Notes", document.notes)
+
+
+def _held_against(flag: NodeFlag | None) -> str:
+    return "" if flag is None else ": ".join(filter(None, (in_words(flag), flag.evidence)))
 
 
 class TopDomain(JsonRecord, kw_only=True):
