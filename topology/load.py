@@ -182,7 +182,6 @@ def load_topology(
         from topology.slurm_snapshot import NO_REQUEST
 
         lists = read_node_lists(listings, cluster, request or NO_REQUEST, now=now, unlisted=unlisted, own=source)
-    listed = cluster.names
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
@@ -220,15 +219,8 @@ def load_topology(
     if running is not None:
         from topology.running_jobs import read_running, with_running
 
-        bare = {*listed} - {*cluster.names}
-        jobs = read_running(running, cluster, now=now, without_gpus=bare)
-        mixed = [
-            cluster.index_of[name]
-            for node_list in lists
-            for name, of_list in node_list.nodes.items()
-            if name in cluster.index_of and "mix" in of_list.state
-        ]
-        cluster, unnamed = with_running(cluster, jobs.running, mixed=mixed)
+        jobs = read_running(running, cluster, now=now)
+        cluster, unnamed = with_running(cluster, jobs.running)
         notes += [*jobs.notes, *unnamed]
     return LoadedTopology(cluster, _name(path), reader.format.name, tuple(notes), now, assumed, jobs, laid)
 
@@ -507,6 +499,7 @@ def with_gpus(
         notes.append(f"nodes without GPUs, left out: {some(bare)}")
         left_out = [cluster.index_of[name] for name in bare]
         filled = filled.subset(np.delete(np.arange(len(cluster), dtype=np.int32), left_out))
+        filled = filled.replace(bare=frozenset(bare))
     if silent:
         notes.append(
             f"{usual} GPUs a node assumed ({plural(silent, 'node')}): {source} does not say; give --gpus-per-node N if "
@@ -563,6 +556,7 @@ def with_node_list(cluster: Cluster, node_list: NodeList) -> tuple[Cluster, tupl
         node_limit=node_list.node_limit or laid.node_limit,
         reserved=(*laid.reserved, *node_list.reserved),
         partitions=node_list.partitions or laid.partitions,
+        mixed=laid.mixed.union(name for name, listed in node_list.nodes.items() if "mix" in listed.state),
     )
     return laid, tuple(_notes(cluster, node_list, here))
 

@@ -17,7 +17,7 @@ Source: squeue(1), scontrol(1), sacct(1).
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -157,14 +157,12 @@ class LiveJobs:
     notes: tuple[str, ...]  # what was passed over, a sentence each
 
 
-def read_running(
-    sources: Iterable[Source], cluster: Cluster, *, now: datetime, without_gpus: Collection[str] = ()
-) -> LiveJobs:
+def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) -> LiveJobs:
     """Return the jobs of a cluster, their nodes by the names of the cluster.
 
-    Of a job of Slurm all of whose nodes are strangers nothing is kept but a note; one on both is an error.
+    Of a job of Slurm all of whose nodes are strangers nothing is kept but a note; one on both is an error, but for
+    nodes that were left out as they have no GPUs.
 
-    :param without_gpus: nodes that were left out of the cluster as they have none; a job may have some.
     :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts, something was after
         now, or more GPUs of a node are in use than it has.
     """
@@ -187,7 +185,7 @@ def read_running(
                 here = any(nodes is None or nodes & cluster.index_of.keys() - kept_out for nodes in of)
                 (waiting if here else away).append(job)
                 continue
-            inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in without_gpus}
+            inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in cluster.bare}
             own = tuple(name for name in inside.values() if name is not None)
             # what Slurm prints is of all its nodes; who writes a file of jobs names those of the cluster
             if not own and not isinstance(reader, OwnJobs):
@@ -250,17 +248,13 @@ def check_shares(cluster: Cluster, jobs: Iterable[LiveJob]) -> None:
             holders.setdefault(name, job.name)
 
 
-def with_running(
-    cluster: Cluster, jobs: Sequence[LiveJob], *, mixed: Collection[int] = ()
-) -> tuple[Cluster, tuple[str, ...]]:
+def with_running(cluster: Cluster, jobs: Sequence[LiveJob]) -> tuple[Cluster, tuple[str, ...]]:
     """Return the cluster with the GPUs of running jobs in use, whether it shows them so or not; and notes: what is in
-    use and in no job.
-
-    :param mixed: nodes of which some GPUs are in use, the jobs of which are all known if any is: Slurm's.
+    use and in no job.  Of a node that Slurm calls mixed all jobs are known if any is.
     """
     held = gpus_held(cluster, jobs)
     free = cluster.free_gpus.copy()
-    shared = [node for node in mixed if held[node]]
+    shared = [node for node, name in enumerate(cluster.names) if held[node] and name in cluster.mixed]
     free[shared] = cluster.gpus[shared] - held[shared]
     cluster = cluster.replace(free_gpus=free)
     in_use = cluster.gpus - cluster.free_gpus > held

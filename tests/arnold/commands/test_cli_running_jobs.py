@@ -115,6 +115,26 @@ def test_who_waits_for_other_nodes(
     assert says(notes, "partitions that have none of these nodes", "2 b") is (before == 0)
 
 
+def test_nodes_in_part_and_nodes_without_gpus(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """Slurm calls n0 to n6 mixed, and c0 has no GPUs: a, with half of the seven and with c0, is all that there is on
+    them; they are free when it ends, whether the jobs are told by a file or by a snapshot.
+    """
+    topology, nodes, jobs = tmp_path / "topology.conf", tmp_path / "nodes", tmp_path / "jobs"
+    topology.write_text("SwitchName=r0 Nodes=n[0-3]\nSwitchName=r1 Nodes=n[4-7],c0\nSwitchName=top Switches=r[0-1]\n")
+    nodes.write_text("".join(f"n{i} {'mix' if i < 7 else 'idle'} gpu:8\n" for i in range(8)) + "c0 alloc (null)\n")
+    jobs.write_text(
+        "JobId=1 JobName=a JobState=RUNNING NodeList=n[0-6],c0 TresPerNode=gres/gpu:4 StartTime=2026-11-28T00:00:00 "
+        "TimeLimit=9-00:00:00\n"
+    )
+    cluster, snapshot = ("--cluster", topology, "--busy", nodes), tmp_path / "snapshot.json"
+    given = ("--running", jobs, "--at", "2026-11-29T15:00:00Z")
+    assert arnold("snapshot", *cluster, *given, "--output", snapshot).code == 0
+    by_file = arnold("explain", *cluster, *question[2:], *given, "--when", "--json").json
+    by_snapshot = arnold("explain", "--cluster", snapshot, *question[2:], "--when", "--json").json
+    assert by_file["start"]["p50"] is not None
+    assert by_file["start"] == by_snapshot["start"]
+
+
 def test_why_no_start_can_be_told(arnold: Arnold, question: list[Any], running: list[Any], tmp_path: Path) -> None:
     """Four replicas of three stages are more than the eight nodes; six nodes have no room while no end is known; and
     no time is left to draw an end.
