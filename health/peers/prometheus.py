@@ -112,7 +112,15 @@ def read_answers(source: Source, *, lenient: bool) -> MetricRecording:
     else:
         numbered = enumerate(answers, 1)
         series = [labelled for k, answer in numbered for labelled in matrix(answer, where=f"{source.name}: answer {k}")]
-    return from_series([(None, labelled) for labelled in series], source=source.name, lenient=lenient)
+    recording = from_series([(None, labelled) for labelled in series], source=source.name, lenient=lenient)
+    return replace(recording, notes=(*recording.notes, *warnings_of(answers)))
+
+
+def warnings_of(answers: Iterable[Any]) -> tuple[str, ...]:
+    """Return what Prometheus warns of in answers that it gave all the same: parts of them may be missing."""
+    lists = (answer.get("warnings") for answer in answers)
+    said = (text for listed in lists if isinstance(listed, list) for text in listed)
+    return tuple(f"Prometheus warns: {text[:300]}" for text in dict.fromkeys(map(str, said)))
 
 
 def matrix(answer: Any, *, where: str) -> list[Any]:
