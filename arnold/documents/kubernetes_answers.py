@@ -16,7 +16,7 @@ from extender.node_flags import FlagChange, FlaggedNode
 from extender.plans.gang_history import GangHistory, GangIncident
 from extender.plans.gang_plan import GangPlan
 from ground.errors import ArnoldError, few
-from ground.quantities import decimal, percent, plural
+from ground.quantities import decimal, percent, plural, utc_minute
 from ground.records import AwareTime, Count, JsonRecord, Share, record_of
 from scheduler.job import Family
 from scheduler.objective import Spread, spread_by_level
@@ -488,6 +488,8 @@ class AnnotatedFlag(JsonRecord):
     """Whether no new pod may use the node because of them."""
     active: bool
     """Whether they hold now."""
+    begins: AwareTime | None
+    """When they will hold; null = they do, or did, or never will."""
     problem: str | None
     """Why they cannot be read; null = they can."""
 
@@ -570,9 +572,11 @@ def flags_document(nodes: Mapping[str, FlaggedNode], now: datetime) -> FlagsDocu
     flags = []
     for _, node in sorted(nodes.items()):
         if not node.bare:
-            active = node.flag is not None and node.flag.active(now)
-            faulty = active and node.flag is not None and node.flag.slowdown == FAULTY
-            flags.append(AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, node.problem or None))
+            flag, problem = node.flag, node.problem or None
+            active = flag is not None and flag.active(now)
+            faulty = active and flag is not None and flag.slowdown == FAULTY
+            begins = flag.since if flag is not None and flag.since is not None and flag.since > now else None
+            flags.append(AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, begins, problem))
     return FlagsDocument(len(nodes), tuple(flags))
 
 
@@ -581,10 +585,11 @@ def print_flags(out: Console, document: FlagsDocument) -> None:
     if not document.flags:
         out.print(f"none of {document.nodes} nodes is flagged")
         return
-    rows = [
-        (flag.node, flag.slowdown or "-", flag.until or "-", flag.problem or ("" if flag.active else "has ended"))
-        for flag in document.flags
-    ]
+    rows = []
+    for flag in document.flags:
+        begins = "has ended" if flag.begins is None else f"begins {utc_minute(flag.begins)}"
+        state = flag.problem or ("" if flag.active else begins)
+        rows.append((flag.node, flag.slowdown or "-", flag.until or "-", state))
     headers = ("node", "slowdown", "until", "")
     print_rows(out, headers, rows, title="Flags", left=headers, gap=False)
 

@@ -158,6 +158,17 @@ def test_text(connected: FakeCluster, capsys: pytest.CaptureFixture[str]) -> Non
     assert "nothing to do" in capsys.readouterr().out
 
 
+def test_a_flag_that_is_yet_to_come_has_not_ended(connected: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its annotation says from when on the node is slow."""
+    connected.put(NODES, node_json("n1", annotations={SLOW: "1.4", "arnold.dev/slowdown-since": f"{LATER:%FT%TZ}"}))
+    first, second, _ = printed(["list"], capsys)["flags"]
+    assert (first["active"], first["begins"], second["begins"]) == (False, "2030-01-01T00:00:00Z", None)
+    assert run(["flags", "list"]) == 0
+    told = capsys.readouterr().out
+    assert "begins 2030-01-01 00:00 UTC" in told
+    assert "has ended" not in told
+
+
 @pytest.mark.parametrize("args", [["clear"], ["clear", "n1", "--all"], ["clear", "n9"], ["apply", "missing.yaml"]])
 def test_slips(connected: FakeCluster, args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Each ends with 2 and says what to do."""
