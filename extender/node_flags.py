@@ -6,8 +6,9 @@ replaces it.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
@@ -20,6 +21,7 @@ from ground.records import JsonRecord
 from topology.flag_sources import Breaker
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.nodes import SLOWDOWN, SLOWDOWN_SINCE, SLOWDOWN_UNTIL, annotated_flag
+from topology.node_names import NodeNames
 
 T = TypeVar("T")
 
@@ -81,11 +83,9 @@ class NodeFlags:
         :raises UnknownName: a flag names a node that the cluster does not have; nothing is written then.
         :raises InvalidInput: too many nodes would be out of use; nothing is written then.
         """
-        # The last one for a node stays: the slowest, and of two alike the first.
-        by_slowdown = sorted(flags, key=lambda flag: flag.slowdown, reverse=True)
-        worst = {flag.node: flag for flag in reversed(by_slowdown)}
         nodes = await self.all()
-        self._within_share(nodes, [flag for name, flag in worst.items() if name in nodes])
+        worst = _worst(flags, NodeNames(nodes))
+        self._within_share(nodes, [flag for name, flag in worst.items() if name in nodes], nodes, datetime.now(UTC))
         return await self._write(nodes, {name: _annotated(flag) for name, flag in sorted(worst.items())})
 
     async def clear(self, names: Sequence[str] | None) -> list[FlagChange]:
@@ -95,7 +95,8 @@ class NodeFlags:
         :raises UnknownName: the cluster has no such node; nothing is written then.
         """
         nodes = await self.all()
-        chosen = [name for name, node in nodes.items() if not node.bare] if names is None else names
+        spelled = NodeNames(nodes)
+        chosen = [name for name, node in nodes.items() if not node.bare] if names is None else map(spelled.any, names)
         return await self._write(nodes, {name: FlaggedNode(name) for name in sorted({*chosen})})
 
     async def sync(
@@ -113,33 +114,37 @@ class NodeFlags:
         """
         nodes = await self.all()
         wanted: dict[str, FlaggedNode] = {}
-        by_name = {flag.node: flag for flag in held}
-        for name in sorted(by_name.keys() | known.keys()):
+        names, ever = NodeNames(nodes), defaultdict[str, set[str]](set)
+        by_name = _worst(held, names)
+        for name, slowdowns in known.items():
+            ever[names.any(name)].update(map(_factor, slowdowns))
+        for name in sorted(by_name.keys() | ever.keys()):
             if (before := nodes.get(name)) is None:
                 continue
-            ours = before.slowdown in {_factor(slowdown) for slowdown in known.get(name, ())}
+            ours = before.slowdown in ever[name]
             flag = by_name.get(name)
             if flag is None:
                 wanted[name] = FlaggedNode(name) if ours else before
             else:
                 wanted[name] = before if _stays(before, flag, now, ours=ours) else _annotated(flag)
         left = {name: node for name, node in nodes.items() if name not in wanted or not wanted[name].bare}
-        self._within_share(nodes, [flag for name, flag in by_name.items() if name in nodes], standing=left)
+        self._within_share(nodes, [flag for name, flag in by_name.items() if name in nodes], left, now)
         return await self._write(nodes, wanted), sorted(by_name.keys() - nodes.keys())
 
     def _within_share(
         self,
         nodes: Mapping[str, FlaggedNode],
         flags: Iterable[NodeFlag],
-        standing: Mapping[str, FlaggedNode] | None = None,
+        standing: Mapping[str, FlaggedNode],
+        now: datetime,
     ) -> None:
         """Make sure that a run takes a share of the nodes at most out of use, unless a person says so.
 
-        :param standing: nodes whose annotations stay; ``None`` = all.
+        :param standing: nodes whose annotations stay; those that are over keep none out.
         """
         if not self._yes:
-            flagged = (nodes if standing is None else standing).values()
-            out = {node.node for node in flagged if node.flag is not None and node.flag.kind == "faulty"}
+            held = (node.flag for node in standing.values() if node.flag is not None and node.flag.active(now))
+            out = {flag.node for flag in held if flag.kind == "faulty"}
             Breaker(len(nodes)).check(flags, before=out, where="arnold flags")
 
     async def _write(self, nodes: Mapping[str, FlaggedNode], wanted: Mapping[str, FlaggedNode]) -> list[FlagChange]:
@@ -170,6 +175,13 @@ def on_cluster(which: WhichCluster, action: Callable[[NodeFlags], Awaitable[T]],
     :param yes: flags may take out more nodes than the breaker lets pass.
     """
     return ask_cluster(which, lambda api: action(NodeFlags(api, yes=yes)))
+
+
+def _worst(flags: Iterable[NodeFlag], names: NodeNames) -> dict[str, NodeFlag]:
+    """Return of each node, as the cluster calls it, the slowest flag, and of two alike the first."""
+    of_cluster = (replace(flag, node=names.any(flag.node)) for flag in flags)
+    by_slowdown = sorted(of_cluster, key=lambda flag: flag.slowdown, reverse=True)
+    return {flag.node: flag for flag in reversed(by_slowdown)}
 
 
 def _annotated(flag: NodeFlag) -> FlaggedNode:

@@ -83,7 +83,7 @@ class FormatGroup(PluginGroup[F]):
     ) -> None:
         super().__init__(group, unknown=f"no format of {kind} is called", where=option)
         self.kind = kind  # as ``arnold formats`` calls it
-        self.option = option  # names the format
+        self.option = option  # names the format; empty = none does
         self.error = error  # of a file that no reader recognises, or more than one
         self.first = first  # our own format that is asked first; what is of it is of no other
 
@@ -121,7 +121,8 @@ def recognise(
         return fitting[0]
     if best == 1.0:
         names = " and ".join(reader.format.name for reader in fitting)
-        raise group.error(f"looks like {names} at once", where=source.name, fix=f"say which with {group.option}")
+        fix = f"say which with {group.option}" if group.option else "give one of these alone"
+        raise group.error(f"looks like {names} at once", where=source.name, fix=fix)
     text = text_of(head)
     formats = [reader.format for reader in readers]
     wrong, fix = stranger(text) or unknown_format(formats, text, kind=group.kind, option=group.option)
@@ -149,7 +150,8 @@ def unknown_format(formats: Iterable[FileFormat], text: str, *, kind: str, optio
         best, missing = close
         fault += f"; nearest is {best.name} ({best.source}){', without ' if missing else ''}{' and '.join(missing)}"
     names = ", ".join(sorted(format.name for format in formats))
-    return fault, f"give one of {names}, or say which with {option}; arnold formats {kind} says what they are"
+    which = f", or say which with {option}" if option else ""
+    return fault, f"give one of {names}{which}; arnold formats {kind} says what they are"
 
 
 def nearest(formats: Iterable[FileFormat], text: str) -> tuple[FileFormat, tuple[str, ...]] | None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from itertools import chain, pairwise
 from math import inf, isfinite, isinf
@@ -266,7 +266,9 @@ class Checked:
 
 
 FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]  # A number, and neither infinity nor NaN
-AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]  # A time with a time zone
+EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+# A time with a time zone, and one in UTC, too
+AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware", strict=False, ge=EARLIEST, le=LATEST)]
 
 
 class Prepared:

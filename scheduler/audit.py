@@ -42,7 +42,7 @@ class Audit:
     """What a placement is worth beside the best that could be had."""
 
     evaluation: Evaluation
-    broken: str  # the rule of its job that it breaks; empty = none
+    broken: str  # the rule of its job or of the cluster that it breaks; empty = none
     possible: Mapping[str, Outcome]  # each of ASKED
     swap: Swap | None  # the best of those tried; None = none of them helps
     swaps_complete: bool  # whether all swaps that could help were tried
@@ -75,7 +75,9 @@ def audit(
     try:
         evaluation = evaluate(opened, job, nodes)
     except InvalidPlacement as error:
-        judged = job.replace(holds=())
+        # it runs all the same, by whatever rules it was started
+        judged = job.replace(holds=(), gpu_types=None, mix_types=True, level=cluster.level(job.level).name)
+        opened = opened.replace(joined=True)
         broken, evaluation = error.message, evaluate(opened, judged, nodes)
     alone = np.zeros_like(free)
     alone[own] = cluster.gpus[own]

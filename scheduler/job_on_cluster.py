@@ -5,10 +5,11 @@ leaves them to the cluster.
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ground.errors import InvalidJob, some
 from ground.quantities import utc_minute
+from ground.records import LATEST
 from scheduler.job import Job, NodeSize, Parallelism
 from topology.cluster import SECOND, Cluster, Level
 from topology.flags import PROBATION, NodeFlag
@@ -43,7 +44,7 @@ def at_time(cluster: Cluster, job: Job, at: datetime) -> Cluster:
     timeless = at_no_time(cluster)
     later = tuple(flag for flag in timeless.upcoming if flag.since is not None and flag.since > at)
     holding = [flag for flag in timeless.upcoming if flag.active(at)]
-    end = datetime.max.replace(tzinfo=UTC) if job.expected_hours is None else at + timedelta(hours=job.expected_hours)
+    end = LATEST if job.expected_hours is None else _end(job.expected_hours, at)
     reserved = {
         cluster.index_of[window.node]: window.evidence
         for window in cluster.reserved
@@ -85,7 +86,7 @@ def before_it_goes(cluster: Cluster, job: Job, now: datetime) -> Cluster:
     cluster = off_probation(cluster, job)
     if job.expected_hours is None or not cluster.upcoming:
         return cluster
-    end = now + timedelta(hours=job.expected_hours)
+    end = _end(job.expected_hours, now)
     leaving: dict[int, tuple[str, str]] = {}  # node -> why, by the first that says so, and who says so
     for since, node, flag in _departures(cluster):
         if since < end:
@@ -96,6 +97,10 @@ def before_it_goes(cluster: Cluster, job: Job, now: datetime) -> Cluster:
         NodeFlag(cluster.names[node], "degraded", PREFER_NO_SCHEDULE, source=source, evidence=why)
         for node, (why, source) in leaving.items()
     )
+
+
+def _end(hours: float, start: datetime) -> datetime:
+    return start + min(timedelta(hours=hours), LATEST - start)
 
 
 SMALL_JOB = 8  # Nodes of a job that a node on probation costs nothing: if the node fails again, little is lost

@@ -114,7 +114,7 @@ def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 
 def _closer_than(level: Level, cluster: Cluster, job: Job) -> tuple[str, ...]:
-    weighed = {level.level for level in job.levels}
+    weighed = {level.level for level in job.levels if level.weight}
     inside = takewhile(lambda closer: closer is not level, reversed(cluster.levels))
     return tuple(closer.name for closer in inside if closer.name not in weighed)[::-1]
 

@@ -46,7 +46,7 @@ from scheduler.placement.node_classes import NodeKinds
 from scheduler.placement.node_order import natural
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Prefer
 from scheduler.work_clock import LEAST_SECONDS, End, clock, ended_at, on_clock, stopwatch
-from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
+from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, Level
 from topology.flags import FAULTY, HEALTHY
 
 
@@ -141,12 +141,20 @@ def repair(
         second hierarchy, and none is ruled out.
     """
     started = stopwatch()
-    job = of_its_type(cluster, job, nodes)
-    # worth when its nodes were its own, with nothing held against them
-    free = cluster.free_gpus.copy()
-    free[nodes] = cluster.gpus[nodes]
+    gone = nodes[np.isin(nodes, [cluster.index_of.get(name, -1) for name in lost])]
+    kept = np.setdiff1d(nodes, gone) if gone.size < nodes.size else nodes
+    job = of_its_type(cluster, job, kept)
+    # worth when its nodes were its own, with nothing held against them; what came back in place of one may be another
+    free, gpus, types = cluster.free_gpus.copy(), cluster.gpus.copy(), cluster.gpu_type_of.copy()
+    gpus[gone], types[gone] = job.gpus_per_node, types[kept.flat[0]]
+    free[nodes] = gpus[nodes]
     own = set(nodes.ravel().tolist())
-    before = evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
+    was = cluster.replace(free_gpus=free, gpus=gpus, gpu_type_of=types).excused(own)
+    try:
+        before = evaluate(was, job, nodes)
+    except InvalidPlacement:  # it may be elsewhere, too
+        cluster, was = (_with_the_kept(one, job, nodes, gone) for one in (cluster, was))
+        before = evaluate(was, job, nodes)
     algorithm = algorithm or ALGORITHMS.load("exact")
     load_solver()
     with on_clock(limits.clock, limits.seconds) as timer:
@@ -542,6 +550,31 @@ class RepairProblem:
         return np.ones(len(self.cluster)) if self.job.avoid == "ignore" else self.cluster.slowdown
 
 
+def _held_together(cluster: Cluster, job: Job) -> IntArray:
+    """Return of each cell, row by row, which part of the job it is in: parts that no hard constraint ties together."""
+    tied = np.arange(job.grid.cells, dtype=np.int32)
+    for hold in job.holds_on(cluster):
+        groups = job.grid.groups[hold.family]
+        tied = joined(tied, groups.cell, groups.group)
+    return tied
+
+
+def _with_the_kept(cluster: Cluster, job: Job, nodes: IntArray, gone: IntArray) -> Cluster:
+    """Return the cluster with each lost node at the place of one that is kept, of those it is held together with."""
+    flat, tied = nodes.ravel(), _held_together(cluster, job)
+    lost = np.isin(flat, gone)
+    kept = {int(tied[cell]): flat[cell] for cell in np.flatnonzero(~lost)}
+    like = [kept.get(int(tied[cell]), flat[cell]) for cell in np.flatnonzero(lost)]
+
+    def moved(level: Level) -> Level:
+        domain_of = level.domain_of.copy()
+        domain_of[flat[lost]] = domain_of[like]
+        return replace(level, domain_of=domain_of)
+
+    levels, second_levels = (tuple(map(moved, some)) for some in (cluster.levels, cluster.second_levels))
+    return cluster.replace(levels=levels, second_levels=second_levels)
+
+
 def of_its_type(cluster: Cluster, job: Job, nodes: IntArray) -> Job:
     """Return a placed job as one for the type of GPU of its nodes, shape [rows, columns]; unless it may mix them."""
     used = np.unique(cluster.gpu_type_of[nodes])
@@ -597,11 +630,7 @@ def choices(problem: RepairProblem, movable: BoolArray | None = None) -> MoveCho
     class_of, blocks = kinds.class_of, free_blocks(cluster, job, problem.depth, kinds)
     tied = blocks_at(cluster, within_the_tree(cluster, job), 0).of_cell
     if kinds.finer:
-        tied = np.arange(job.grid.cells, dtype=np.int32)
-        for hold in job.holds_on(cluster):
-            groups = job.grid.groups[hold.family]
-            tied = joined(tied, groups.cell, groups.group)
-        tied = tied.reshape(problem.old.shape)
+        tied = _held_together(cluster, job).reshape(problem.old.shape)
     movable = np.isin(tied, tied[~problem.stays if movable is None else movable | ~problem.stays])
     count, block_of = blocks.rows * blocks.columns, blocks.of_cell
     home = np.empty(count, dtype=np.int32)

@@ -191,6 +191,7 @@ class StartTimes:
     after: tuple[str, ...]
     notes: tuple[str, ...]
     stopped_at: End | None  # what ended the search; None = it ended by itself
+    never: str = ""  # why it does not fit, whatever ends; empty = it does, or that is not known
 
 
 class Queue(Protocol):
@@ -199,6 +200,10 @@ class Queue(Protocol):
     @property
     def waiting(self) -> Sequence[LiveJob]:
         """The jobs, in the order of the queue."""
+
+    @property
+    def before(self) -> int:
+        """How many of them have their turn before the job."""
 
     def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
         """Return when the job starts, seconds since 1970; infinite = not before a job ends of which no end is known,
@@ -240,7 +245,9 @@ def start_times(
         return future.first(ends, room)
 
     waiting = () if queue is None else queue.waiting
-    lengths = {other.name: Length.of(cluster, other, now, history) for other in (*running, *waiting)}
+    # one that waits may be called as another, or as one that runs: a gang that lost some of its pods
+    lengths = {other.name: Length.of(cluster, other, now, history) for other in running}
+    turns = [(other, Length.of(cluster, other, now, history)) for other in waiting]
     generator = random.Random(limits.seed)
 
     def all_ends(part: Callable[[LiveJob], float]) -> dict[str, float]:
@@ -261,9 +268,10 @@ def start_times(
         drawn = all_ends(share)
         if queue is None:
             return start_at(drawn)
-        return queue.start(drawn, [lengths[other.name].at(partial(share, other)) for other in waiting])
+        return queue.start(drawn, [length.at(partial(share, other)) for other, length in turns])
 
-    draws = DRAWS if any(length.uncertain for length in lengths.values()) else 1
+    known = [*lengths.values(), *(length for _, length in turns)]
+    draws = DRAWS if any(length.uncertain for length in known) else 1
     starts = [draw()]
     with on_clock(limits.clock, limits.seconds):
         end = clock() + limits.seconds
@@ -285,26 +293,31 @@ def start_times(
     notes = [f"ends are known of {len(middle)} of {len(running)} running jobs"]
     if endless := len(running) - len(middle):
         notes = [f"{notes[0]}; of the others none is, so they never end here: {endless}"]
-    by_limit = sum(length.uncertain and length.prediction is None for length in lengths.values())
+    by_limit = sum(length.uncertain and length.prediction is None for length in known)
     if len(starts) < draws:
         notes.append(f"time ran out after {len(starts)} of {draws} draws of ends")
     if by_limit:
         better = "" if history is not None else " (--history TRACE of jobs that ended tells more)"
         notes.append(f"a time limit is the latest end: {by_limit} jobs run any part of theirs, all as likely{better}")
-    if foreseen_jobs := sum(length.prediction is not None for length in lengths.values()):
+    if foreseen_jobs := sum(length.prediction is not None for length in known):
         notes.append(f"run as long as jobs alike that ended, log-normal: {foreseen_jobs} jobs")
     if unsettled := sum(fitting is None for fitting in settled.values()):
         notes.append(
             f"not settled in time whether it fits, and taken as that it does not: {unsettled} of {len(settled)} times"
         )
-    if waiting:
-        forever = sum(lengths[other.name].at(float) == inf for other in waiting)
+    if queue is not None and queue.before:
+        forever = sum(length.at(float) == inf for _, length in turns[: queue.before])
         never = f"; of {forever} nobody knows how long they run, so they never end" if forever else ""
-        notes.append(f"{len(waiting)} jobs wait before it{never}")
+        notes.append(f"{queue.before} jobs wait before it{never}")
     if future.changes and job.expected_hours is None:
         notes.append("how long it runs is not said (expected_hours), so it may start where maintenance begins later")
     notes.append("not counted: jobs that have yet to come")
-    return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, after, tuple(notes), stopped_at)
+    never, instants = "", (now, *(time for time in future.changes if time > now))
+    if p50 == inf and stopped_at is None:
+        emptied = [future.then(cluster.emptied(), time) for time in instants]
+        if all(fits(empty, job, solver=solver, limits=limits) is False for empty in emptied):
+            never = run(solver, emptied[0], job, limits).reason
+    return StartTimes(earliest, p10, p50, p90, outcome, later, later_at, after, tuple(notes), stopped_at, never)
 
 
 @dataclass(frozen=True, slots=True)

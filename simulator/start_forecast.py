@@ -107,7 +107,7 @@ class QueueForecast:
 
     :param cluster: with the GPUs of the running jobs in use.
     :param waiting: in the order of the queue.
-    :param place: of the job in the queue; ``None`` = the last.
+    :param place: of the job, before which so many have their turn; ``None`` = the last.
     :param now: seconds since 1970.
     :param policy: of the queue, by name.
     """
@@ -135,8 +135,10 @@ class QueueForecast:
         self.waiting: list[LiveJob] = []  # Those that wait for the same nodes
         self.elsewhere: list[str] = []
         """Names of those that could not run on these nodes if they were empty, so that others are meant."""
+        self.before = 0
+        """How many have their turn before the job."""
         records = list[JobRecord]()
-        for other in waiting:
+        for turn, other in enumerate(waiting):
             gpus = other.gpus if isinstance(other.gpus, int) else self._pool.cluster.node_size
             name = f"{len(self.waiting)} {other.name}"
             record = JobRecord(name, now, inf, gpus * other.wanted, other.wanted)
@@ -147,11 +149,11 @@ class QueueForecast:
             else:
                 self.waiting.append(other)
                 records.append(record)
+                self.before += place is None or turn < place
         limited = [inf if other.seconds is None else other.seconds for other in self.waiting]
-        self._place = len(records) if place is None else place
         hours = inf if job.expected_hours is None else job.expected_hours
-        records.insert(self._place, JobRecord(ASKED, now, inf, nodes * job.gpus_per_node, nodes))
-        limited.insert(self._place, hours * HOUR)
+        records.insert(self.before, JobRecord(ASKED, now, inf, nodes * job.gpus_per_node, nodes))
+        limited.insert(self.before, hours * HOUR)
         self._queue = [*zip(records, limited, strict=True)]
 
     def start(self, ends: Mapping[str, float], lengths: Sequence[float]) -> float:
@@ -161,7 +163,7 @@ class QueueForecast:
         :param ends: of running jobs by name, seconds since 1970; one that is missing never ends.
         :param lengths: seconds that each of :attr:`waiting` will run; infinite = for ever.
         """
-        durations = [*lengths[: self._place], inf, *lengths[self._place :]]
+        durations = [*lengths[: self.before], inf, *lengths[self.before :]]
         queue = [
             replace(record, duration=max(1.0, seconds))
             for (record, _), seconds in zip(self._queue, durations, strict=True)
@@ -182,7 +184,7 @@ class QueueForecast:
         engine.go_on_from(
             [Held(part.places, ends.get(part.job.name, inf), _believed(part.job)) for part in self._held], now=self._now
         )
-        asked = engine.jobs[len(self._held) + self._place]
+        asked = engine.jobs[len(self._held) + self.before]
         while asked.first_start == inf and engine.peek() < inf and not (cut_short() or interrupted()):
             engine.step()
             spend(STEP)

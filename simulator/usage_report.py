@@ -10,7 +10,7 @@ are
 - *fragmented*: idle, and a job waits that asks for no more GPUs than are idle, but for more whole nodes (or for more of
   one node) than are: as many as the largest such job asks for;
 - *passed over*: of the other idle ones as many as the largest waiting job asks for that would fit;
-- *unwanted*: the rest, for which no job waits.
+- *unwanted*: the rest.
 
 Lost are parts of the used ones: to *spread*, by the predicted step time of a job on its nodes beside the best placement
 on the empty cluster (:func:`scheduler.objective.step_time`); to *slow nodes*, as the slowest node sets the pace; to
@@ -155,7 +155,7 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
         start = inf if run.start is None else run.start
         end = inf if run.elapsed is None or run.state.startswith("RUNNING") else start + run.elapsed
         if start == inf and not run.state.startswith("PENDING"):
-            end = run.submit  # cancelled before it started; how long it waited is not said
+            end = run.submit if run.end is None else run.end  # cancelled before it started: so long it waited
         name, waits = f"{run.job_id} {run.name}".strip(), max(run.submit, run.eligible or 0.0)
         state, account = run.state.split(" ", 1)[0], run.account or run.user or NOBODY
         runs.append(
@@ -253,7 +253,7 @@ def usage(
         team.used += _hours(run, since, until)
         team.jobs += 1
     for run in runs:
-        # of one that was cancelled before it started it is not known how long it waited
+        # of one that was cancelled before it started it is not known when it would have started
         if run.start >= since and run.wait_from < until and (run.start < inf or run.end == inf):
             waits = teams.setdefault(run.account, Team()).waits
             waits.append(max(0.0, min(run.start, until) - run.wait_from))

@@ -9,7 +9,7 @@ lines for the program ``manifests/slurm/node_keeper``, which alone runs as Slurm
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Literal, Self, get_args
 
@@ -18,7 +18,7 @@ from ground.quantities import DAY, utc_minute
 from slurm.live import LiveSlurm
 from topology.cluster import Cluster
 from topology.flags import FAULTY, NodeFlag, in_words, merge_by_node, severity
-from topology.node_names import fold_hostlist
+from topology.node_names import NodeNames, fold_hostlist
 from topology.slurm_nodes import OWN_REASON, SlurmNode, Use, by_slurm, use_of
 
 Measure = Literal["price", "weight", "reserve", "drain"]
@@ -103,7 +103,9 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
     What Slurm itself said is no evidence here: its nodes are out of work already.
     """
     nodes = {node.name: node for node in live.said.nodes or () if node.name in live.base.index_of}
-    held = {flag.node: flag for flag in merge_by_node(flag for flag in flags if not by_slurm(flag))}
+    names = NodeNames(nodes)
+    of_others = (replace(flag, node=names.any(flag.node)) for flag in flags if not by_slurm(flag))
+    held = {flag.node: flag for flag in merge_by_node(of_others)}
     wanted = {name: getattr(policy, held[name].kind) if name in held else "price" for name in nodes}
     suspects = {name for other in live.said.reservations or () if other.name == SUSPECT for name in other.nodes}
     kept = {name for name in suspects if wanted.get(name) == "reserve"}

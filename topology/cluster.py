@@ -129,6 +129,11 @@ class Cluster:
     # its node is its rail
     rails: Mapping[int, int] = field(default_factory=dict)
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
+    # names of nodes of which Slurm says that some GPUs are in use, and not how many; of those that have none, left out
+    mixed: frozenset[str] = frozenset()
+    bare: frozenset[str] = frozenset()
+    # Slurm's partitions, as far as known -> names of their nodes, of the cluster or not
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     # where the closest level is the base blocks of Slurm; None = its levels are no blocks
     blocks: SlurmBlocks | None = None
 

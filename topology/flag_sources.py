@@ -258,8 +258,8 @@ def with_flags(cluster: Cluster, path: str | Path | Source, *, now: datetime) ->
     InvalidTopology where it has no node that a flag file names.
     """
     if not isinstance(path, Source) and is_store(path):
-        flags, notes = _of_nodes(merge_by_node(read_flags(path, now=now)), cluster.index_of, path)
-        return cluster.with_flags(flags), notes
+        flags, notes = _of_nodes(read_flags(path, now=now), cluster.index_of, path)
+        return cluster.with_flags(merge_by_node(flags)), notes
     source = path if isinstance(path, Source) else read_source(path)
     begun = len(cluster.upcoming)
     cluster, expired = with_flag_file(cluster, source, now=now)
@@ -387,10 +387,11 @@ class Breaker:
         :param before: nodes that were out before, which count; a run that adds none is never too much.
         :raises InvalidInput: it would take out too many.
         """
-        faulty = {flag.node for flag in flags if flag.kind == "faulty"}
-        if faulty <= {*before}:
+        names = NodeNames(() if self.cluster is None else self.cluster.index_of)
+        faulty, standing = {names.any(flag.node) for flag in flags if flag.kind == "faulty"}, {*map(names.any, before)}
+        if faulty <= standing:
             return
-        out = faulty | {*before}
+        out = faulty | standing
         if self.cluster is None:
             most = UNKNOWN if self.nodes is None else max(LEAST, int(CLUSTER_SHARE * self.nodes))
             if len(out) > most:
@@ -404,9 +405,9 @@ class Breaker:
             lost: dict[int, list[str]] = {}
             for node in own:
                 lost.setdefault(int(level.domain_of[self.cluster.index_of[node]]), []).append(node)
-            for domain, names in lost.items():
-                if len(names) > max(LEAST, int(DOMAIN_SHARE * sizes[domain])) and not faulty.isdisjoint(names):
-                    raise _too_many(names, f"{sizes[domain]} (of {level.name} {level.domains[domain]})", where)
+            for domain, of_domain in lost.items():
+                if len(of_domain) > max(LEAST, int(DOMAIN_SHARE * sizes[domain])) and not faulty.isdisjoint(of_domain):
+                    raise _too_many(of_domain, f"{sizes[domain]} (of {level.name} {level.domains[domain]})", where)
 
 
 def _too_many(out: Collection[str], of: str, where: str) -> InvalidInput:

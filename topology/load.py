@@ -182,7 +182,6 @@ def load_topology(
         from topology.slurm_snapshot import NO_REQUEST
 
         lists = read_node_lists(listings, cluster, request or NO_REQUEST, now=now, unlisted=unlisted, own=source)
-    listed = cluster.names
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
@@ -220,15 +219,8 @@ def load_topology(
     if running is not None:
         from topology.running_jobs import read_running, with_running
 
-        bare = {*listed} - {*cluster.names}
-        jobs = read_running(running, cluster, now=now, without_gpus=bare)
-        mixed = [
-            cluster.index_of[name]
-            for node_list in lists
-            for name, of_list in node_list.nodes.items()
-            if name in cluster.index_of and "mix" in of_list.state
-        ]
-        cluster, unnamed = with_running(cluster, jobs.running, mixed=mixed)
+        jobs = read_running(running, cluster, now=now)
+        cluster, unnamed = with_running(cluster, jobs.running)
         notes += [*jobs.notes, *unnamed]
     return LoadedTopology(cluster, _name(path), reader.format.name, tuple(notes), now, assumed, jobs, laid)
 
@@ -294,6 +286,7 @@ class NodeList:
     kept_out: Mapping[str, str] = field(default_factory=dict)  # nodes that the job may not have -> why
     reserved: tuple[NodeFlag, ...] = ()  # windows in which nodes are kept out by reservations
     node_limit: NodeLimit | None = None
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)  # those that are known -> their nodes
     notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have
 
 
@@ -470,6 +463,7 @@ def slurm_list(
         kept_out=available.kept_out,
         reserved=available.reserved,
         node_limit=available.node_limit,
+        partitions={name: of.nodes for name, of in snapshot.known_partitions().items() if of.nodes is not None},
         notes=available.notes,
     )
 
@@ -505,6 +499,7 @@ def with_gpus(
         notes.append(f"nodes without GPUs, left out: {some(bare)}")
         left_out = [cluster.index_of[name] for name in bare]
         filled = filled.subset(np.delete(np.arange(len(cluster), dtype=np.int32), left_out))
+        filled = filled.replace(bare=frozenset(bare))
     if silent:
         notes.append(
             f"{usual} GPUs a node assumed ({plural(silent, 'node')}): {source} does not say; give --gpus-per-node N if "
@@ -558,7 +553,10 @@ def with_node_list(cluster: Cluster, node_list: NodeList) -> tuple[Cluster, tupl
     cut = {i: listed.gpus.sharing for i, listed in here.items() if listed.gpus is not None and listed.gpus.sharing}
     laid = cluster.with_busy(busy).with_flags(flags).with_kept_out(kept_out).with_sharing(cut)
     laid = laid.replace(
-        node_limit=node_list.node_limit or laid.node_limit, reserved=(*laid.reserved, *node_list.reserved)
+        node_limit=node_list.node_limit or laid.node_limit,
+        reserved=(*laid.reserved, *node_list.reserved),
+        partitions=node_list.partitions or laid.partitions,
+        mixed=laid.mixed.union(name for name, listed in node_list.nodes.items() if "mix" in listed.state),
     )
     return laid, tuple(_notes(cluster, node_list, here))
 

@@ -17,20 +17,21 @@ Source: squeue(1), scontrol(1), sacct(1).
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
 from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, did_you_mean, some
 from ground.files import Source
 from ground.formats import FileFormat, Format, FormatGroup, Marked, recognise
 from ground.quantities import HOUR, MINUTE, plural
+from ground.records import AwareTime
 from topology.cluster import MAX_GPUS, Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
 from topology.slurm_nodes import (
@@ -85,6 +86,7 @@ class LiveJob:
     submitted: float | None = None  # of one that waits, and so the next two
     seconds: float | None = None  # that it may run
     hindered: str = ""  # why it would not start if it had room, in the words of the source
+    partition: str = ""  # of Slurm, or several with commas between them
 
     @property
     def parallelism(self) -> Mapping[str, int | str] | None:
@@ -142,7 +144,7 @@ class RunningReader(Format, Protocol):
         """
 
 
-RUNNING_READERS: FormatGroup[RunningReader] = FormatGroup("arnold.running_readers", kind="running jobs")
+RUNNING_READERS: FormatGroup[RunningReader] = FormatGroup("arnold.running_readers", kind="running jobs", option="")
 """All formats of running jobs that can be read."""
 
 
@@ -155,20 +157,19 @@ class LiveJobs:
     notes: tuple[str, ...]  # what was passed over, a sentence each
 
 
-def read_running(
-    sources: Iterable[Source], cluster: Cluster, *, now: datetime, without_gpus: Collection[str] = ()
-) -> LiveJobs:
+def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) -> LiveJobs:
     """Return the jobs of a cluster, their nodes by the names of the cluster.
 
-    Of a job of Slurm all of whose nodes are strangers nothing is kept but a note; one on both is an error.
+    Of a job of Slurm all of whose nodes are strangers nothing is kept but a note; one on both is an error, but for
+    nodes that were left out as they have no GPUs.
 
-    :param without_gpus: nodes that were left out of the cluster as they have none; a job may have some.
     :raises InvalidInput: a file is damaged, two jobs have one name, a job ends before it starts, something was after
         now, or more GPUs of a node are in use than it has.
     """
     names = NodeNames(cluster.index_of)
     jobs: dict[str, LiveJob] = {}
-    waiting, elsewhere, over = list[LiveJob](), list[str](), list[str]()
+    waiting, away, elsewhere, over = list[LiveJob](), list[LiveJob](), list[str](), list[str]()
+    kept_out = {cluster.names[node] for node in cluster.kept_out}
     for source in sources:
         reader = recognise(RUNNING_READERS, source)
         for job in reader.read(source, now=now):
@@ -180,9 +181,11 @@ def read_running(
                     problem = f"{ahead}, which is to come: it is {now:%Y-%m-%d %H:%M}"
                     raise InvalidInput(problem, where=job.source, fix=fix)
             if job.wanted:
-                waiting.append(job)
+                of = [cluster.partitions.get(name) for name in job.partition.split(",")]
+                here = any(nodes is None or nodes & cluster.index_of.keys() - kept_out for nodes in of)
+                (waiting if here else away).append(job)
                 continue
-            inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in without_gpus}
+            inside = {name: names.find(name, where=job.source) for name in job.nodes if name not in cluster.bare}
             own = tuple(name for name in inside.values() if name is not None)
             # what Slurm prints is of all its nodes; who writes a file of jobs names those of the cluster
             if not own and not isinstance(reader, OwnJobs):
@@ -213,6 +216,9 @@ def read_running(
     notes = []
     if elsewhere:
         notes.append(f"left out, as they run on nodes that the cluster does not have: {some(elsewhere)}")
+    if away:
+        others = some([job.name for job in away])
+        notes.append(f"left out, as they wait in partitions that have none of these nodes: {others}")
     if over:
         notes.append(f"past the end that is said of them, and still here, so they may end at any time: {some(over)}")
     if hindered := [f"{job.name} ({job.hindered})" for job in waiting if job.hindered]:
@@ -242,17 +248,13 @@ def check_shares(cluster: Cluster, jobs: Iterable[LiveJob]) -> None:
             holders.setdefault(name, job.name)
 
 
-def with_running(
-    cluster: Cluster, jobs: Sequence[LiveJob], *, mixed: Collection[int] = ()
-) -> tuple[Cluster, tuple[str, ...]]:
+def with_running(cluster: Cluster, jobs: Sequence[LiveJob]) -> tuple[Cluster, tuple[str, ...]]:
     """Return the cluster with the GPUs of running jobs in use, whether it shows them so or not; and notes: what is in
-    use and in no job.
-
-    :param mixed: nodes of which some GPUs are in use, the jobs of which are all known if any is: Slurm's.
+    use and in no job.  Of a node that Slurm calls mixed all jobs are known if any is.
     """
     held = gpus_held(cluster, jobs)
     free = cluster.free_gpus.copy()
-    shared = [node for node in mixed if held[node]]
+    shared = [node for node, name in enumerate(cluster.names) if held[node] and name in cluster.mixed]
     free[shared] = cluster.gpus[shared] - held[shared]
     cluster = cluster.replace(free_gpus=free)
     in_use = cluster.gpus - cluster.free_gpus > held
@@ -273,7 +275,6 @@ class _Strict(BaseModel):
 
 
 _Gpus = Annotated[int, Field(ge=1, le=MAX_GPUS)]
-_Time = Annotated[AwareDatetime | None, Field(strict=False)]
 
 
 class OwnLiveJob(_Strict):
@@ -295,13 +296,13 @@ class OwnLiveJob(_Strict):
     """The higher, the more it counts; null = not said."""
     preemptible: bool = False
     """Whether it may be stopped for others."""
-    started: _Time = None
+    started: AwareTime | None = None
     """When it began, ISO 8601 with an offset."""
-    ends: _Time = None
+    ends: AwareTime | None = None
     """When it is expected to end."""
     ends_by: Literal["said", "time limit"] = "said"
     """Whether that is when it ends, or the latest that a limit allows."""
-    last_checkpoint: _Time = None
+    last_checkpoint: AwareTime | None = None
     """When it wrote its last checkpoint."""
     parallelism: dict[str, int | str] | None = None
     """Its degrees of parallelism, as in a job file."""
@@ -322,7 +323,7 @@ class OwnWaitingJob(_Strict):
     """Account or namespace of the owner."""
     priority: float | None = None
     """The higher, the sooner it has its turn; null = 0."""
-    submitted: _Time = None
+    submitted: AwareTime | None = None
     """When it was, ISO 8601 with an offset."""
     hours: Annotated[float | None, Field(gt=0.0)] = None
     """How long it may run; null = not known."""
@@ -336,7 +337,7 @@ class OwnLiveJobs(_Strict):
 
 
 class OwnJobs(Marked):
-    """Reads a file of one's own: a mapping with one of the two lists of jobs, none of which is Slurm's."""
+    """Reads a file of one's own: a mapping with one of the two lists of jobs, and no answer of Slurm or Arnold."""
 
     format = FileFormat(
         name="jobs",
@@ -347,7 +348,7 @@ class OwnJobs(Marked):
         left_out="",
         marks=("jobs", "name", "nodes"),
     )
-    mark = re.compile(r'\A(?!(?s:.*)"job_id")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
+    mark = re.compile(r'\A(?!(?s:.*)"(?:job_id|proved_to)")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the file."""
@@ -420,6 +421,7 @@ def _seconds(time: datetime | None) -> float | None:
 _OF_SQUEUE = {
     "JOBID": "JobId", "NAME": "JobName", "USER": "UserId", "ACCOUNT": "Account", "ST": "JobState", "STATE": "JobState",
     "NODES": "NumNodes", "REASON": "Reason", "TIME_LIMIT": "TimeLimit", "TIMELIMIT": "TimeLimit",
+    "PARTITION": "Partition",
 }  # fmt: skip
 _OF_SACCT = {"JobID": "JobId", "User": "UserId", "Start": "StartTime", "Timelimit": "TimeLimit", "State": "JobState"}
 """Columns of the other programs -> what scontrol calls them."""
@@ -459,7 +461,7 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
             yield LiveJob(
                 f"{task} {name}".strip(), (), source, False, each, owner, group, priority, wanted=max(1, wanted),
                 submitted=slurm_time(words.get("SubmitTime", "")), seconds=seconds,
-                hindered=hindered if wanted else "how many nodes is not said",
+                hindered=hindered if wanted else "how many nodes is not said", partition=words.get("Partition", ""),
             )  # fmt: skip
     elif state and (nodes := words.get("NodeList", "")):
         hosts = tuple(expand_hostlist(nodes, where=source))
@@ -602,6 +604,7 @@ class _JsonJob(BaseModel):
     name: str = said("JobName", "name", default="")
     user_name: str = said("UserId", "user_name", default="")
     account: str = said("Account", "account", default="")
+    partition: str = said("Partition", "partition", default="")
     priority: SlurmNumber = said("Priority", "priority")
     nodes: str | None = said("NodeList", "nodes", default="")
     job_state: SlurmState = said("JobState", "job_state", default=...)

@@ -10,14 +10,17 @@ A version counts up when the format changes so that older programs would misread
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NonNegativeInt
+from annotated_types import Interval
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from ground.documents import load_document
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat, recognise
+from ground.quantities import DAY
+from ground.records import AwareTime
 from topology.node_gpus import SharedGpus
 from topology.readers.reading import TOPOLOGY_READERS, Reading, Unpacked
 from topology.slurm_snapshot import Unlisted
@@ -65,9 +68,9 @@ class SnapshotFile(_Strict):
     """What it is."""
     version: NonNegativeInt = VERSION
     """Version of the format."""
-    time: AwareDatetime = Field(strict=False)
+    time: AwareTime
     """When the cluster was so, ISO 8601 with an offset; counts as now unless `--at` says another time."""
-    utc_offset: int
+    utc_offset: Annotated[int, Interval(gt=-DAY, lt=DAY)]
     """Seconds by which local times in the texts are ahead of UTC."""
     source: str
     """What the cluster was called: slurm:, kube:CONTEXT or a file."""

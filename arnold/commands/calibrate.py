@@ -155,7 +155,7 @@ def _domains(row: dict[str, str], name: str, where: str) -> int:
 def _spread_of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Parallelism]:
     """Return S and R of a saved placement, and the degrees of its job; on a cluster they are counted anew."""
     from ground.documents import load_document
-    from scheduler.job_files.placement_file import load_names, load_placement
+    from scheduler.job_files.placement_file import load_names, load_placement, placed_by
     from scheduler.objective import evaluate
     from topology.load import load_topology
 
@@ -163,7 +163,8 @@ def _spread_of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int
     if cluster is not None:
         tree = load_topology(cluster).cluster
         saved = load_placement(source, tree)
-        worth = evaluate(tree, saved.job, saved.nodes)
+        with placed_by(file):
+            worth = evaluate(tree, saved.job, saved.nodes)
         return (worth.dp, worth.pp), saved.job.parallelism
     job, spread = load_names(source).job, load_document(source).data.get("spread")
     dp, pp = (spread.get("dp"), spread.get("pp")) if isinstance(spread, dict) else (None, None)

@@ -96,19 +96,25 @@ def command(
 def _when(inputs: PlacementInputs, running: tuple[str, ...], *, history: str | None, policy: str) -> int:
     """Say when the job starts beside those that run and wait, by the policy of the queue."""
     from arnold.documents.start_answers import print_when, when_document
+    from scheduler.queue.policy import POLICIES
     from scheduler.start_times import start_times
 
+    if POLICIES.load(policy).sharing:
+        unknown = f"{policy} orders the owners of jobs, and which of them asks is not known"
+        raise InvalidInput(unknown, where="--policy", fix="choose one such as fifo-backfill or priority-age")
     instance, jobs, now = _beside(inputs, running)
     cluster, job, seconds, solver = instance.cluster, instance.job, now.timestamp(), ALGORITHMS.load("exact")
     with searching(f"Making room for {job.name}", inputs.limits) as limits:
         queue, run_times = None, None
         # a gang of a live cluster waits itself
+        place = next((turn for turn, other in enumerate(jobs.waiting) if other.name == job.name), None)
         if waiting := [other for other in jobs.waiting if other.name != job.name]:
             from simulator.start_forecast import QueueForecast
 
             queue = QueueForecast(
-                cluster, job, jobs.running, waiting, now=seconds, solver=solver, limits=limits, policy=policy
-            )
+                cluster, job, jobs.running, waiting, place=place, now=seconds, solver=solver, limits=limits,
+                policy=policy,
+            )  # fmt: skip
             if queue.elsewhere:
                 left = f"left out, as they could not run on these nodes if they were empty: {some(queue.elsewhere)}"
                 instance = replace(instance, notes=(*instance.notes, f"of the jobs that wait {left}"))

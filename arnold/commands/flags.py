@@ -126,16 +126,17 @@ def lift(*, nodes: tuple[str, ...], store: str, because: str, by: str | None, af
     """
     from arnold.documents.store_answers import changed, print_recorded
     from health.flags.flag_store import Recorded
-    from topology.node_names import expand_hostlist
+    from topology.node_names import NodeNames, expand_hostlist
 
     now = present(at)
-    names = [name for text in nodes for name in expand_hostlist(text, where="NODE")]
+    named = [name for text in nodes for name in expand_hostlist(text, where="NODE")]
     try:
         person = getuser() if by is None else by
     except (KeyError, OSError):
         person = "somebody"
 
     def change(ledger: Ledger) -> Recorded:
+        names = [*map(NodeNames(ledger.nodes()).any, named)]
         events = ledger.lift(names, now=now, because=because, by=person, after_test=after_test)
         if strangers := sorted({*names} - {event.node for event in events if event.by}):
             fix = "see `arnold flags show` for the nodes that are flagged"

@@ -125,11 +125,14 @@ def read(*, measured: str, files: ClusterFiles) -> int:
     $ arnold health pairs read pairs.csv --cluster cluster.csv --json
     """
     from arnold.documents.look_answers import pairs_document, print_pairs
-    from health.pairs.group_testing import findings_of
+    from health.pairs.group_testing import FAILED, findings_of
     from health.pairs.measured import read_pairs
 
     cluster = files.read_aloud().cluster
     tested = read_pairs(read_source(measured), cluster)
+    if not any(pair.bandwidth > FAILED for pair in tested):
+        fix = "see that all_reduce_perf runs on two nodes, and test again"
+        raise InvalidInput("no test of a pair succeeded, which tells nothing of any", where=measured, fix=fix)
     document = pairs_document(findings_of(tested, cluster), tested)
     answer(document, print_pairs)
     return 1 if document.suspects else 0

@@ -68,7 +68,7 @@ def command(
     $ arnold repair --cluster cluster.csv --placement placement.json --lost n0017 --output new.json --output new.slurm
     """
     from arnold.documents.repair_answer import print_repair, repair_document
-    from scheduler.job_files.placement_file import load_placement
+    from scheduler.job_files.placement_file import load_placement, placed_by
     from scheduler.outcome import Instance
     from scheduler.repair import repair
 
@@ -79,7 +79,7 @@ def command(
     cluster = loaded.cluster
     saved = load_placement(read_source(placement), cluster)
     gone = _lost_nodes(lost, cluster)
-    with searching(f"Repairing {saved.job.name}", limits) as within:
+    with searching(f"Repairing {saved.job.name}", limits) as within, placed_by(placement):
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=within)
     document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)
     texts = outputs.texts(document, saved.job, asked=files.sbatch_options(cluster))

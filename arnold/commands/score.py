@@ -66,7 +66,7 @@ def command(
     from scheduler.audit import audit
     from scheduler.job_files.grids_file import Grids, named_job, running_nodes
     from scheduler.job_files.job_file import load_job
-    from scheduler.job_files.placement_file import load_order
+    from scheduler.job_files.placement_file import PlacementOfRunning, load_order, placed_by
 
     if everyone == (nodes is not None):
         fix = "give the nodes of a job (--nodes FILE), a running job (--nodes JOB), or all of them (--all)"
@@ -81,10 +81,10 @@ def command(
         answer(together, print_scores)
         return
     assert nodes is not None
-    of_file = nodes == STDIN or Path(nodes).exists()
-    loaded = inputs.read_cluster(running) if running or not of_file else inputs.files.read_aloud()
+    source = read_source(nodes) if nodes == STDIN or Path(nodes).exists() else None
+    loaded = inputs.read_cluster(running) if running or source is None else inputs.files.read_aloud()
     live = None
-    if not of_file:
+    if source is None:
         if loaded.jobs is None:
             fix = "check the path of the file; for a job that runs give --running, a snapshot, slurm: or kube:"
             none = f"there is no file {nodes[:80]!r}, and which jobs run is not said"
@@ -95,17 +95,20 @@ def command(
         file = load_job(text, overrides=inputs.overrides, records=records, cluster=loaded.cluster)
     elif live is not None:
         file = _grid(inputs, loaded, by_pattern, live)
+    elif source is not None and (saved := PlacementOfRunning()).likeness(source.head):
+        file = _grid(inputs, loaded, by_pattern, next(saved.read(source, now=loaded.now)))
     else:
         unknown = "which grid the job has is not said: spread is of groups of ranks"
         raise InvalidInput(unknown, where=nodes, fix="give its degrees of parallelism: --job FILE")
     instance = inputs.instance(loaded, file)
-    if live is None:
-        placed = load_order(read_source(nodes), instance.cluster, instance.job)
+    if source is not None:
+        placed = load_order(source, instance.cluster, instance.job)
     else:
+        assert live is not None
         placed = running_nodes(live, instance.job, instance.cluster)
         notes = () if live.ranked else (UNRANKED,)
         instance = replace(instance, job=instance.job.replace(name=live.name), notes=(*instance.notes, *notes))
-    with searching(f"Weighing {instance.job.name}", inputs.limits) as limits:
+    with searching(f"Weighing {instance.job.name}", inputs.limits) as limits, placed_by(nodes):
         result = audit(instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=limits)
     document = score_document(instance, placed, result, records=inputs.own.measured)
     then = said_again("place", without=("--nodes", "--html")) if inputs.job.job else ""

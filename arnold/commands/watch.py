@@ -81,6 +81,7 @@ def command(
             if compares or document.stalls or document.error is not None:
                 tell_round(document)
             if once:
-                raise click.exceptions.Exit(2 if document.error else 0)
+                judged = not document.gangs or any(gang.judged for gang in document.gangs)
+                raise click.exceptions.Exit(2 if document.error or not judged else 0)
             look = begun + stalls.every if stalls.progress else due
             stop.wait(max(0.0, min(due, look) - time.monotonic()))

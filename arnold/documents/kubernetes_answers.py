@@ -16,7 +16,7 @@ from extender.node_flags import FlagChange, FlaggedNode
 from extender.plans.gang_history import GangHistory, GangIncident
 from extender.plans.gang_plan import GangPlan
 from ground.errors import ArnoldError, few
-from ground.quantities import decimal, percent, plural
+from ground.quantities import decimal, percent, plural, utc_minute
 from ground.records import AwareTime, Count, JsonRecord, Share, record_of
 from scheduler.job import Family
 from scheduler.objective import Spread, spread_by_level
@@ -171,6 +171,8 @@ class KubernetesNode(JsonRecord):
     """Type of its GPUs; empty = no label says it."""
     sharing: str
     """How it hands out GPUs in parts, such as time-slicing x4: no gang gets any of them; empty = whole ones."""
+    kept_out: str
+    """Why no job may have it that does not put up with that, such as a taint; empty = jobs may."""
     flag: NodeFlag | None
     """Why it is slow, or no new pod may use it; null = nothing is held against it."""
     gang: str | None
@@ -357,7 +359,7 @@ def nodes_document(loaded: LoadedTopology, promised: Mapping[str, GangKey]) -> K
 
 def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
     """Print a row for each node."""
-    free = sum(node.free_gpus == node.gpus and node.flag is None and not node.sharing for node in document.nodes)
+    free = sum(node.free_gpus == node.gpus and node.flag is None and not node.kept_out for node in document.nodes)
     out.print(f"{document.cluster}: {len(document.nodes):,} nodes with GPUs, {free:,} free and without a flag")
     names = list(document.nodes[0].domains)
     typed, shared = (any(getattr(node, name) for node in document.nodes) for name in ("gpu_type", "sharing"))
@@ -368,7 +370,7 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
             f"{node.free_gpus}/{node.gpus}",
             *([node.gpu_type or "-"] if typed else []),
             *([node.sharing or "-"] if shared else []),
-            "-" if node.flag is None else plain(": ".join(filter(None, (in_words(node.flag), node.flag.evidence)))),
+            plain("; ".join(filter(None, (_held_against(node.flag), "" if node.sharing else node.kept_out)))) or "-",
             node.gang or "-",
         )
         for node in document.nodes
@@ -384,6 +386,10 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
     )
     print_rows(out, headers, rows, title="Nodes", left=[*names, "type", "sharing", "flag", "gang"])
     print_sentences(out, "Notes", document.notes)
+
+
+def _held_against(flag: NodeFlag | None) -> str:
+    return "" if flag is None else ": ".join(filter(None, (in_words(flag), flag.evidence)))
 
 
 class TopDomain(JsonRecord, kw_only=True):
@@ -482,6 +488,8 @@ class AnnotatedFlag(JsonRecord):
     """Whether no new pod may use the node because of them."""
     active: bool
     """Whether they hold now."""
+    begins: AwareTime | None
+    """When they will hold; null = they do, or did, or never will."""
     problem: str | None
     """Why they cannot be read; null = they can."""
 
@@ -564,9 +572,11 @@ def flags_document(nodes: Mapping[str, FlaggedNode], now: datetime) -> FlagsDocu
     flags = []
     for _, node in sorted(nodes.items()):
         if not node.bare:
-            active = node.flag is not None and node.flag.active(now)
-            faulty = active and node.flag is not None and node.flag.slowdown == FAULTY
-            flags.append(AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, node.problem or None))
+            flag, problem = node.flag, node.problem or None
+            active = flag is not None and flag.active(now)
+            faulty = active and flag is not None and flag.slowdown == FAULTY
+            begins = flag.since if flag is not None and flag.since is not None and flag.since > now else None
+            flags.append(AnnotatedFlag(node.node, node.slowdown, node.until, faulty, active, begins, problem))
     return FlagsDocument(len(nodes), tuple(flags))
 
 
@@ -575,10 +585,11 @@ def print_flags(out: Console, document: FlagsDocument) -> None:
     if not document.flags:
         out.print(f"none of {document.nodes} nodes is flagged")
         return
-    rows = [
-        (flag.node, flag.slowdown or "-", flag.until or "-", flag.problem or ("" if flag.active else "has ended"))
-        for flag in document.flags
-    ]
+    rows = []
+    for flag in document.flags:
+        begins = "has ended" if flag.begins is None else f"begins {utc_minute(flag.begins)}"
+        state = flag.problem or ("" if flag.active else begins)
+        rows.append((flag.node, flag.slowdown or "-", flag.until or "-", state))
     headers = ("node", "slowdown", "until", "")
     print_rows(out, headers, rows, title="Flags", left=headers, gap=False)
 

@@ -36,7 +36,7 @@ HOURS = {
     "unusable": "unusable: faulty, or kept out",
     "fragmented": "idle because of fragmentation: a job waits for whole nodes",
     "passed_over": "idle, though a job that waits would fit",
-    "unwanted": "idle, and no job waits for them",
+    "unwanted": "idle for neither of these reasons",
 }
 LOST = {
     "spread": "to spread: jobs over more domains than they need",

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import isfinite
 from typing import Self
 
 from arnold.console.output import GOOD, SO_SO, Console, print_sentences
 from arnold.documents.answer_frame import Frame
 from ground.quantities import plural
-from ground.records import AtLeastOne, JsonRecord, record_of
+from ground.records import EARLIEST, LATEST, AtLeastOne, JsonRecord, record_of
 from topology.cluster import Cluster, State, legend, node_states
 from topology.load import LoadedTopology
 from topology.node_names import spell_names
@@ -20,7 +19,7 @@ from topology.summary import ClusterSummary, summarise_cluster
 
 def iso(time: float | None) -> str | None:
     """Return an instant, in seconds since 1970, as ISO 8601 in UTC; of none, or of one beyond all times, ``None``."""
-    if time is None or not isfinite(time):
+    if time is None or not EARLIEST.timestamp() <= time <= LATEST.timestamp() - 1:
         return None
     return datetime.fromtimestamp(round(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

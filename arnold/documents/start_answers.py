@@ -55,6 +55,8 @@ class WhenDocument(PlacementAnswer, JsonRecord, kw_only=True):
     """What it has at once, if nobody who waits goes first."""
     stopped_at: End | None
     """Seconds of the time limit that ended the search for the range, or `interrupted`; null = it ended by itself."""
+    never: str | None
+    """Why it does not fit, whatever ends; null = it does, or that is not known."""
     after: tuple[str, ...]
     """Running jobs at whose end it starts, where all end in the middle of what is possible; empty = at none's."""
     later: PlaceThen
@@ -128,6 +130,7 @@ def when_document(instance: Instance, starts: StartTimes, *, now: float) -> When
         start=StartRange(*map(iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
         now=_then(starts.now, now),
         stopped_at=starts.stopped_at,
+        never=starts.never or None,
         after=starts.after,
         later=_then(starts.later, starts.later_at),
         notes=(*instance.notes, *starts.notes),
@@ -175,7 +178,9 @@ def print_when(out: Console, instance: Instance, document: WhenDocument) -> None
     if now.objective is not None and start.p50 == now.at:
         frame = Frame(out, f"starts now: objective {decimal(now.objective)} ({status_words(now.status)})", GOOD)
     elif start.p50 is None:
-        frame = Frame(out, "no start can be told: it waits for jobs of which no end is known", BAD)
+        unknown = "it waits for jobs of which no end is known" if document.stopped_at is None else "time ran out"
+        never = f"it does not fit, whoever ends: {document.never}"
+        frame = Frame(out, never if document.never else f"no start can be told: {unknown}", BAD)
     else:
         between = "" if start.p10 == start.p90 else f", likely {start.p10} to {start.p90 or 'not known'}"
         when = f" when {some(document.after)} {'ends' if len(document.after) == 1 else 'end'}" if document.after else ""

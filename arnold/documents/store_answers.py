@@ -20,6 +20,7 @@ from health.flags.lemons import Lemon
 from health.flags.rules import Rules, rules_of
 from topology.flag_sources import Breaker, open_log
 from topology.flags import FAULTY, EventName, FlagEvent, NodeFlag, merge_by_node
+from topology.node_names import NodeNames
 
 if TYPE_CHECKING:
     from health.peers.watch import WatchRound
@@ -264,7 +265,7 @@ def why_flagged_document(store: str, node: str, *, since: datetime | None, until
     :raises UnknownName: the store has never heard of the node.
     """
     with open_log(store) as log:
-        if node not in (names := log.nodes()):
+        if (node := NodeNames(names := log.nodes()).any(node)) not in names:
             fix = f"{did_you_mean(node, names)}nodes without an event were never found slow or faulty"
             raise UnknownName(f"the store has never heard of node {node[:80]!r}", where=store, fix=fix)
         past, opened = history(log, node, since=since, until=until), log.opened

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from arnold.console.output import BAD, GOOD, SO_SO, Console, print_rows, print_sentences
+from ground.errors import few
 from ground.quantities import fixed, percent, plural, seconds
 from ground.records import JsonRecord, record_of
 from health.whatif.analysis import with_nodes
@@ -159,11 +160,9 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
         ]
         print_rows(out, ("node", "slowdown", "evidence"), flags, title="Flags", left=["evidence"])
     elif document.slow_workers:
-        unknown = any(worker.node is None for worker in document.slow_workers)
+        unknown = few(f"dp {worker.dp} / stage {worker.stage}" for worker in document.slow_workers if not worker.node)
         out.print()
-        out.print(
-            "No node is flagged: --node-map FILE says where these workers ran." if unknown else "No node is flagged."
-        )
+        out.print(f"No node is flagged{f': --node-map FILE says where {unknown} ran' if unknown else ''}.")
     links = []
     for link in document.links.links[:LONGEST] if document.links else ():
         low, high = link.stages

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import click
 
 from arnold.console.output import JSON, kept_as, verbosity_options
-from arnold.options.field_options import DependentOption, check_results, finite
-from ground.errors import InvalidInput, UnknownName, did_you_mean
+from arnold.options.field_options import PLACES, DependentOption, check_results, finite
+from ground.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
 
 
 class Command(click.Command):
@@ -84,6 +84,14 @@ class Command(click.Command):
         if not ctx.resilient_parsing:
             check_results(ctx)
         return left
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; an error about an option that the context said has the line of the context."""
+        try:
+            return super().invoke(ctx)
+        except ArnoldError as error:
+            error.where = ctx.meta.get(PLACES, {}).get(error.where, error.where)
+            raise
 
 
 _WORDS = "arnold.words"  # Key of the context's notes: the words after the name of the command

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.options.cluster_options import CONTEXT_NOTES, KUBERNETES, SLURM, ClusterFiles
-from arnold.options.field_options import FieldOption, option_names
+from arnold.options.field_options import PLACES, FieldOption, option_names
 from ground.errors import InvalidInput, did_you_mean
 from ground.files import STDIN, read_source
 
@@ -155,6 +155,7 @@ def take_from_context(command: click.Command, context: click.Context, given: Col
         return ""
     note = f"from the context {shown(file)}: {in_words({key: from_file.values[key] for key in taken})}"
     context.meta[CONTEXT_NOTES] = (note,)
+    context.meta[PLACES] = {OPTIONS[key]: f"{from_file.where(key)}: {OPTIONS[key]}" for key in taken}
     return note
 
 

@@ -100,6 +100,7 @@ class FieldOption(DependentOption):
 FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
 RESULT = ResultFile()
 EARLIER = EarlierResult()
+PLACES = "arnold.places"  # Key of click's notes: option -> where the context says it (:mod:`arnold.options.context`)
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 

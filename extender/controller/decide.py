@@ -866,11 +866,13 @@ class Obstacles:
             return f"node {node}: cordoned", None
         if host is not None and host.repelling and (key := repelling_taint(host, self._demands)) is not None:
             return f"node {node}: taint {key}, which the pods do not tolerate", None
-        if (held := self.fleet.held.gpus_on(node)) and (others := held - self._own_gpus[node]):
-            room = 0 if host is None else host.allocatable - others
-            # of a node that they fill in part the pods want fewer GPUs than it has
-            if room < pods * self.plan.spec.gpus_per_pod:
-                return f"node {node}: {plural(others, 'GPU')} in use by pods that are not of the gang", None
+        held = self.fleet.held.gpus_on(node)
+        others = held and held - self._own_gpus[node]
+        # of a node that they fill in part the pods want fewer GPUs than it has
+        if host is not None and host.allocatable - others < pods * self.plan.spec.gpus_per_pod:
+            in_use = f"{plural(others, 'GPU')} in use by pods that are not of the gang"
+            left = in_use if others else f"{plural(host.allocatable, 'GPU')} allocatable"
+            return f"node {node}: {left}", None
         if lacks := self.fleet.lacking(node, self._demands, pods=pods, own=self._own_pods[node]):
             return f"node {node}: {lacks}", None
         return "", until

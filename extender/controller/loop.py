@@ -177,6 +177,9 @@ class GangController:
             match action:
                 case act.Write(plan, _, notes, weigh):
                     plan = await self._planning.weighed(plan) if weigh else plan
+                    owners = {self._state.fleet.promised_to(name) for name in plan.promised} - {None, key}
+                    if owners and self._state.holding_plan(key) is None:
+                        return  # another was given its nodes since
                     if plan != self._state.plans.get(key):
                         self._shared.announce(await writer.write(plan), notes)
                 case act.RepairAction():

@@ -72,7 +72,8 @@ def decide_reservation(
     def lost(node: str) -> bool:
         """Return whether no new pod of the gang may come to a node, for longer than a moment."""
         host = state.fleet.host(node)
-        if host is None or host.gpus != reservation.ask.gpus_per_node or host.cordoned:
+        gpus = reservation.ask.gpus_per_node
+        if host is None or host.gpus != gpus or host.allocatable < gpus or host.cordoned:
             return True
         if host.ailing(now):
             return host.ready_since is None or now >= host.ready_since + lost_after

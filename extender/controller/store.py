@@ -197,6 +197,9 @@ class Writer:
         before = self.state.plans.get(plan.key)
         spec: Document = {part: document[part] for part in ("apiVersion", "kind", "metadata", "spec")}
         self.state.under_way[plan.key] = done = asyncio.Event()
+        # meanwhile its nodes are nobody else's, those that it has and those that it is to have
+        promise, held = self.state.fleet.promise, () if before is None else before.promised
+        promise(plan.key, {*held, *plan.promised})
         try:
             with self._counted("plan"):
                 raw = b""
@@ -215,6 +218,8 @@ class Writer:
                 stored = decode_own_plan(raw)
             self.stores.plans.wrote(stored, new=not plan.uid)
         finally:
+            now = self.state.plans.get(plan.key)
+            promise(plan.key, () if now is None else now.promised)
             self.state.under_way.pop(plan.key, None)
             done.set()
         return stored

@@ -226,9 +226,10 @@ class Fleet:
             self.table, hosts, occupancy, demands=demands, counted=counted, own=own, shortages=shortages, now=now
         )
         if key is not None:
-            # it holds until a flag ends
-            ends = (host.annotated.until for host in self._hosts.values() if host.annotated is not None)
-            until = min((end for end in ends if end is not None and end > now), default=_NEVER)
+            # it holds until a flag begins or ends
+            flags = (host.annotated for host in self._hosts.values() if host.annotated is not None)
+            times = (time for flag in flags for time in (flag.since, flag.until))
+            until = min((time for time in times if time is not None and time > now), default=_NEVER)
             self._views[key] = (self.version, until, view)
             while len(self._views) > _VIEWS:
                 del self._views[next(iter(self._views))]

@@ -15,7 +15,7 @@ from ground.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.labels import HOSTNAME
 from topology.kubernetes.nodes import annotated_flag, broken, faults, node_gpus
-from topology.kubernetes.objects import NodeObject, Requirement, instant
+from topology.kubernetes.objects import NodeObject, Requirement, gpus_among, instant
 from topology.kubernetes.pods import Pod
 from topology.node_gpus import GPUS, NodeGpus
 from topology.taints import Taint, Toleration, price_flag, tolerated
@@ -42,6 +42,7 @@ class Host:
     ready_since: datetime | None = None  # when Ready last changed, if it is not True now
     problem: InvalidTopology | None = None
     gpu_type: str = ""  # of all its GPUs; empty = not said
+    gpu_names: tuple[str, ...] = ()  # of the resources of GPUS that it has; empty = parts alone
     offers: Mapping[str, int] = field(default_factory=dict)  # other resources for pods, CPU in thousandths
 
     def ailing(self, now: datetime) -> str:
@@ -63,13 +64,14 @@ class Host:
 def host_of(node: NodeObject) -> Host:
     """Return what matters of a node."""
     problem, annotated = None, None
-    gpus = NodeGpus()
+    gpus, gpu_names, amounts = NodeGpus(), tuple[str, ...](), (node.status.capacity, node.status.allocatable)
     try:
         annotated = annotated_flag(node.name, node.metadata.annotations or {})
     except InvalidTopology as error:
         problem = error
     try:
         gpus = node_gpus(node)
+        gpu_names = tuple(name for name in GPUS if any(gpus_among(of, [name]) for of in amounts))
     except ValueError as error:
         problem = InvalidTopology(f"node {node.name!r}: {error}", where=node.name, fix="write a whole number of GPUs")
     taints = node.spec.taints or ()
@@ -93,6 +95,7 @@ def host_of(node: NodeObject) -> Host:
         ready_since=instant(ready.last_transition_time) if ready is not None and ready.status != "True" else None,
         problem=problem,
         gpu_type=node.gpu_type,
+        gpu_names=gpu_names,
         offers=offered(node.status.allocatable or node.status.capacity),
     )
 

@@ -44,6 +44,7 @@ class PodRequest:
     ports: tuple[HostPort, ...] = ()
     gpus: int = 0  # that it holds of the node; 0 where what it asks for is no number
     alone: bool = False  # whether no other pod of its gang may share the node
+    gpu_names: tuple[str, ...] = ()  # of the resources of GPUS that its containers ask for
 
 
 NOTHING = PodRequest()
@@ -63,6 +64,8 @@ def request_of(pod: Pod) -> PodRequest:
         amounts = _total(*parts)
     except TypeError:  # a list, say, for an amount
         amounts = _total.__wrapped__(*parts)
+    named = [_asked(box.resources) for box in (*boxes, *before)]
+    gpu_names = tuple(name for name in GPUS if any(_amount(name, asked) for asked in named))
     exposed = [box for box in before if box.restart_policy == "Always" and box.ports]
     exposed += [box for box in boxes if box.ports]
     ports = {
@@ -71,7 +74,7 @@ def request_of(pod: Pod) -> PodRequest:
         for port in box.ports or ()
         if port.host_port > 0
     }
-    return PodRequest(amounts, tuple(sorted(ports)), pod.readable_gpus, stays_alone(pod))
+    return PodRequest(amounts, tuple(sorted(ports)), pod.readable_gpus, stays_alone(pod), gpu_names)
 
 
 @lru_cache(maxsize=4096)
@@ -110,13 +113,14 @@ def _devices(spec: PodSpec) -> dict[str, int]:
 def widest(requests: Iterable[PodRequest]) -> PodRequest:
     """Return the most that any of some pods asks of each resource, and the ports of all."""
     amounts: dict[str, int] = {}
-    ports, gpus, alone = set[HostPort](), 0, False
+    ports, gpus, alone, names = set[HostPort](), 0, False, set[str]()
     for request in requests:
         for name, amount in request.amounts:
             amounts[name] = max(amount, amounts.get(name, 0))
         ports.update(request.ports)
         gpus, alone = max(gpus, request.gpus), alone or request.alone
-    return PodRequest(tuple(sorted(amounts.items())), tuple(sorted(ports)), gpus, alone)
+        names.update(request.gpu_names)
+    return PodRequest(tuple(sorted(amounts.items())), tuple(sorted(ports)), gpus, alone, tuple(sorted(names)))
 
 
 def offered(amounts: Amounts | None) -> dict[str, int]:

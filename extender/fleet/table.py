@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from extender.fleet.hosts import GONE, Demand, Host
+from extender.fleet.hosts import GONE, Demand, Host, widest_of
 from extender.fleet.resources import Shortage
 from ground.errors import ArnoldError, few
 from scheduler.job import NodeSize
@@ -178,6 +178,9 @@ def make_view(
     if selective := [demand for demand in demands if demand.selective]:
         refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
         _leave_out(kept, np.array(refused, dtype=np.bool_), "not selected by the pods", left_out, always)
+    for name in widest_of(demands).gpu_names:
+        others = [host.gpu_names != () and name not in host.gpu_names for host in hosts]
+        _leave_out(kept, np.array(others, dtype=np.bool_), f"with GPUs that are no {name}", left_out, always)
     taints = {host.repelling for host in hosts if host.repelling}
     refused_by = {of: kept_out_by(t for t in of if not all(demand.tolerates(t) for demand in demands)) for of in taints}
     for why in filter(None, dict.fromkeys(refused_by[host.repelling] for host in hosts if host.repelling)):

@@ -240,6 +240,10 @@ def _asked(
     shortages = ", ".join(f"{count} {why}" for why, count in view.shortages.items())
     if repair is None:
         job, cluster = with_images(job, cluster, gang, fleet.images)
+    else:  # a node of it counts as it was, whatever is left of its GPUs
+        gpus = cluster.gpus.copy()
+        gpus[[cluster.index_of[name] for name in repair.nodes]] = job.gpus_per_node
+        cluster = cluster.replace(gpus=gpus)
     question = Asked(
         case, job, of_pods, cluster, view.counted_out, view.short, shortages, fleet.table, view.rows, repair, chosen
     )
@@ -380,7 +384,8 @@ def _likenesses(nodes: Sequence[str], job: Job, fleet: Fleet) -> dict[str, str]:
     A repair looks at the whole placement as it was: the members of a group that a hold ties together were together.
     """
     families, parts = {hold.family for hold in job.holds}, job.nodes_of_tp
-    there = [rank for rank, node in enumerate(nodes) if fleet.host(node) is not None]
+    placed = fleet.table.index_of
+    there = [rank for rank, node in enumerate(nodes) if node in placed]
     if not there:
         return {}
     node_rank = job.grid.node_rank
@@ -398,4 +403,4 @@ def _likenesses(nodes: Sequence[str], job: Job, fleet: Fleet) -> dict[str, str]:
         at = bisect(there, rank)
         return min(there[max(0, at - 1) : at + 1], key=lambda other: abs(other - rank))
 
-    return {node: nodes[nearest(rank)] for rank, node in enumerate(nodes) if fleet.host(node) is None}
+    return {node: nodes[nearest(rank)] for rank, node in enumerate(nodes) if node not in placed}

@@ -14,6 +14,7 @@ from health.collectives.diagnosis import PROGRAM, Cause, Diagnosis, blame_senten
 from health.collectives.reading import diagnose_files, read_trace
 from health.collectives.recording import Member
 from topology.flags import FALSE_ALARMS, FAULTY, WARNING, FlagKind, NodeFlag
+from topology.node_names import NodeNames
 
 SOURCE = "collectives"
 
@@ -150,7 +151,8 @@ def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[in
         return host_of
     key, table = read_node_table(source)
     if key == "host":
-        return host_of | {i: table[host] for i, host in hosts.items() if host in table}
+        names = NodeNames(table)
+        return host_of | {i: table[named] for i, host in hosts.items() if (named := names.any(host)) in table}
     return host_of | {i: table[str(m.rank)] for i, m in enumerate(members) if str(m.rank) in table}
 
 

@@ -49,7 +49,7 @@ COLLECTIVES_READERS: FormatGroup[CollectivesReader] = FormatGroup("arnold.collec
 
 
 def read_trace(path: str) -> Source:
-    """Return the text of one file as :func:`~ground.files.read_source` does; refuse a pickle."""
+    """Return the text of one file as :func:`~ground.files.read_source` does, also an empty one; refuse a pickle."""
     name, data = read_bytes(path, max_bytes=MAX_BYTES)
     if len(data) > 1 and data[0] == PICKLE and data[1] <= LAST_PROTOCOL:
         raise InvalidInput(
@@ -58,7 +58,7 @@ def read_trace(path: str) -> Source:
             fix=f"turn it into JSON on the machine that wrote it: python3 {CONVERTER} FILE; "
             f"the script comes with arnold: arnold health collectives --converter > {CONVERTER}",
         )
-    return decode_source(name, unpacked(name, data, max_bytes=MAX_BYTES))
+    return decode_source(name, unpacked(name, data, max_bytes=MAX_BYTES), may_be_empty=True)
 
 
 def diagnose_files(
@@ -73,23 +73,23 @@ def diagnose_files(
     :param format: its name; ``None`` = recognised by content.
     :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder.
     """
-    if format is not None:
-        reader = COLLECTIVES_READERS.load(format)
-    else:
-        recognised: list[tuple[Source, CollectivesReader]] = []
-        strange: list[InvalidInput] = []
-        for source in sources:
-            try:
-                recognised.append((source, recognise(COLLECTIVES_READERS, source, stranger=_broken_json)))
-            except InvalidInput as error:
-                strange.append(error)
-        # among dumps of the Flight Recorder broken ones are left out
-        if strange and not (lenient and recognised and recognised[0][1].format.name == "flight-recorder"):
-            raise strange[0]
-        first, reader = recognised[0]
-        for source, other in recognised:
-            if other.format.name != reader.format.name:
-                problem = f"is {other.format.name}, while {first.name} is {reader.format.name}"
-                raise InvalidInput(problem, where=source.name, fix="give files of one format in a run")
+    said = None if format is None else COLLECTIVES_READERS.load(format)
+    recognised: list[tuple[Source, CollectivesReader]] = []
+    strange: list[InvalidInput] = []
+    for source in sources:
+        try:
+            if not source.text.strip():
+                raise InvalidInput("is empty", where=source.name, fix="give a file with content")
+            recognised.append((source, said or recognise(COLLECTIVES_READERS, source, stranger=_broken_json)))
+        except InvalidInput as error:
+            strange.append(error)
+    # among dumps of the Flight Recorder broken ones are left out
+    if strange and not (lenient and recognised and recognised[0][1].format.name == "flight-recorder"):
+        raise strange[0]
+    first, reader = recognised[0]
+    for source, other in recognised:
+        if other.format.name != reader.format.name:
+            problem = f"is {other.format.name}, while {first.name} is {reader.format.name}"
+            raise InvalidInput(problem, where=source.name, fix="give files of one format in a run")
     with noted(f"reading {sources[0].name}"):
         return reader.format.name, reader.read(sources, settings=settings or TriggerSettings(), lenient=lenient)

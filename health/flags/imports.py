@@ -141,7 +141,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
         problem = "holds neither nodes nor events about nodes"
         raise InvalidInput(problem, where=document.where("items"), fix=f"give what `{command}` prints")
     remarks: dict[str, list[NodeFlag]] = {}
-    looked_at: set[str] = set()
+    looked_at, unknown = set[str](), set[str]()
     for node in nodes:
         for condition in node.status.conditions or []:
             watched = WATCHED.get(condition.type)
@@ -156,8 +156,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
                 remark = _remark(node.metadata.name, by, words, condition.message, since, fault=watched.fault)
                 remarks.setdefault(node.name, []).append(remark)
             elif condition.status not in ("True", "False"):
-                looked_at.discard(node.name)
-                break
+                unknown.add(node.name)
     for event in events:
         if (warning := _of_event(event, by)) is not None:
             remarks.setdefault(warning.node, []).append(warning)
@@ -174,7 +173,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
             evidence="; ".join(dict.fromkeys(remark.evidence for remark in ordered)),
         )
         flags.append(flag)
-    return Reports(len(nodes), tuple(flags), tuple(sorted(looked_at - remarks.keys())))
+    return Reports(len(nodes), tuple(flags), tuple(sorted(looked_at - unknown - remarks.keys())))
 
 
 def read_slurm(source: Source) -> Reports:

@@ -11,12 +11,13 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
+from math import inf
 from typing import Literal, NamedTuple
 
 from ground.rows import BadRow, exporter_line
 from health.collectives.diagnosis import Certainty
 from health.look.evidence import Clue, GpuName, Line, Note, TextFile, TextForm, clue_by, line_rules, where
+from health.peers.sample_sources import BLANKS, MOST_BLANK
 from topology.xids import PROGRAM_XIDS, numbered
 
 Action = Literal["restart", "reset", "reboot", "replace", "test", "ignore"]
@@ -205,8 +206,10 @@ def read_diag_table(text: TextFile) -> Iterator[object]:
         if in_warning:
             warned[test] += result
         elif verdict := re.search(r"\b(pass|fail)\b", result, re.IGNORECASE):
+            if SOFTWARE_TESTS.search(test):
+                continue
             passed += verdict[1].lower() == "pass"
-            if verdict[1].lower() == "fail" and not SOFTWARE_TESTS.search(test):
+            if verdict[1].lower() == "fail":
                 gpus = re.findall(r"\d+", " ".join(map(" ".join, _DIAG_GPUS.findall(result))))
                 failed += [(test, gpu, line) for gpu in map(int, gpus)] or [(test, None, line)]
     kept = [failure for failure in failed if not _IN_USE.search(warned[failure[0]])]
@@ -231,10 +234,10 @@ def read_diag_json(text: TextFile) -> Iterator[object]:
             stack += [(test, item) for item in value]
         elif isinstance(value, dict):
             test = value["name"] if isinstance(value.get("name"), str) else test
-            status = str(value.get("status", "")).lower()
+            status = "" if SOFTWARE_TESTS.search(test) else str(value.get("status", "")).lower()
             passed += status == "pass"
             in_use = _IN_USE.search(json.dumps(value.get("warnings", "")))
-            if status == "fail" and not SOFTWARE_TESTS.search(test) and not in_use:
+            if status == "fail" and not in_use:
                 of_gpu = str(value.get("entity_group", "GPU")).upper() == "GPU"
                 named = str(value.get("gpu_id", value.get("gpu_ids", value.get("entity_id", "")))) if of_gpu else ""
                 failed += [(test, int(gpu), first) for gpu in re.findall(r"\d+", named)] or [(test, None, first)]
@@ -374,7 +377,8 @@ def read_exporter(text: TextFile) -> Iterator[object]:
             name, labels, value, _ = exporter_line(line.text)
         except BadRow:
             continue
-        if not (name.startswith("DCGM_FI_") and labels and value and isfinite(value)):
+        blank = any(abs(value - blank) <= MOST_BLANK for blank in BLANKS)
+        if not (name.startswith("DCGM_FI_") and labels and 0.0 < value < inf) or blank:
             continue
         gpu = int(labels["gpu"]) if labels.get("gpu", "").isdecimal() else None
         node = labels.get("Hostname") or labels.get("hostname") or labels.get("node") or text.node

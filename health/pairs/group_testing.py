@@ -38,6 +38,7 @@ NOTABLE = math.log(1.15)  # Log-factor from which on a distance is called slower
 MOST_FAULTS = 16
 MOST_ALIKE = 16  # Faults that cannot be told apart and are all named
 LOWEST = 0.01  # Share of the usual bandwidth that a failed test counts as
+FAILED = 1e-9  # Bandwidth up to which a test has failed, GB/s
 
 
 class Pair(NamedTuple):
@@ -95,9 +96,14 @@ class Bench:
     # of each pair, the first of places that would slow it
     over: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
+    @property
+    def ran(self) -> npt.NDArray[np.bool_]:
+        """Which tests did not fail: what is usual is theirs."""
+        return self.logs > math.log(FAILED)
+
     def usual_by_distance(self) -> dict[int, float]:
         """Return the usual logarithm of pairs that share so many levels, where they are many."""
-        alike = {int(depth): self.logs[self.meet == depth] for depth in np.unique(self.meet)}
+        alike = {int(depth): self.logs[self.ran & (self.meet == depth)] for depth in np.unique(self.meet)}
         return {depth: _usual(logs) for depth, logs in alike.items() if len(logs) >= FEW_PAIRS // 2}
 
     def cost(self, rows: npt.NDArray[np.intp], expected: npt.NDArray[np.float64]) -> float:
@@ -172,7 +178,7 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
     groups: dict[tuple[int, ...], list[Place]] = defaultdict(list)
     for place, rows in of_place.items():
         groups[tuple(rows)].append(place)
-    logs = np.log(np.maximum([pair.bandwidth for pair in pairs], 1e-9))
+    logs = np.log(np.maximum([pair.bandwidth for pair in pairs], FAILED))
     bench = Bench(pairs, [], [], logs, np.zeros(len(pairs)), USUAL_NOISE, meet)
     for rows_of, same in groups.items():
         # a node alone in its domain stands for it, and an uplink for a switch of which no test tells it apart
@@ -201,7 +207,7 @@ def _slower_afar(bench: Bench, cluster: Cluster) -> tuple[str, ...]:
 
 def _compare(bench: Bench, *, by_distance: bool) -> None:
     """Set what each pair has of the usual bandwidth: of all pairs, or of those as far apart where they are many."""
-    usual = np.full(len(bench.pairs), _usual(bench.logs))
+    usual = np.full(len(bench.pairs), _usual(bench.logs[bench.ran]))
     for depth, level in bench.usual_by_distance().items() if by_distance else ():
         usual[bench.meet == depth] = level
     bench.gap = np.maximum(bench.logs - usual, math.log(LOWEST))
@@ -246,8 +252,8 @@ def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findin
     :param cluster: ``None`` = the network is not known: nodes alone are suspected.
     :raises UnknownName: the cluster has no node of a name.
     """
-    if not pairs:
-        return Findings((), (), ())
+    if not any(pair.bandwidth > FAILED for pair in pairs):  # nothing is usual
+        return Findings((), (), tuple(sorted({name for pair in pairs for name in (pair.a, pair.b)})))
     bench = bench_of(pairs, cluster)
     need = EVIDENCE + math.log(len(bench.places))
     _compare(bench, by_distance=True)

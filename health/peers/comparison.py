@@ -97,13 +97,16 @@ def detect(
 
     :param changed: machines that were seen to change before the recording began: what they differ by is no role.
     """
-    machines, working = recording.machines, WorkingTimes(recording)
-    if len(machines) < LEAST_MACHINES:
-        count = plural(len(machines), "machine")
+    working, machines_of = WorkingTimes(recording), dict[str, list[str]]()
+    for name, samples in recording.metrics.items():  # exporters may call a machine each by another name
+        senders = (samples.machines[k] for k in np.unique(samples.machine))
+        machines_of[name] = sorted({recording.machine_of(row) for row in senders})
+    if (most := max(map(len, machines_of.values()))) < LEAST_MACHINES:
+        count = plural(most, "machine")
         problem = f"has {count}; peers can only be compared when there are {LEAST_MACHINES} or more"
         raise InvalidInput(problem, where=recording.source, fix="give the metrics of all machines of the job")
     for name in metrics.in_order(recording.metrics):
-        samples = recording.metrics[name]
+        samples, machines = recording.metrics[name], machines_of[name]
         if metrics.is_code(name):
             samples = replace(samples, value=(samples.value != 0.0).astype(np.float64))
         of_parts = {recording.machine_of(row) for row in samples.machines if row in recording.parts}
@@ -122,7 +125,9 @@ def detect(
             for view, of in views
         ]
         stretches = [stretch for one in seen for stretch in one.stretches]
-        yield doubted(replace(seen[0], stretches=tuple(sorted(stretches, key=_longest_first))), recording)
+        never = tuple(machine for machine in recording.machines if machine not in {*machines})
+        whole = replace(seen[0], stretches=tuple(sorted(stretches, key=_longest_first)), silent=seen[0].silent + never)
+        yield doubted(whole, recording)
     if recording.parts:
         yield doubted(missing_parts(recording, settings), recording)
 

@@ -19,13 +19,8 @@ from ground.formats import NEARLY, FileFormat, begins_as_json
 from ground.quantities import plural
 from ground.rows import BadRows, exporter_line
 from health.peers.metrics import canonical
-from health.peers.sample_sources import MACHINE_LABELS, SampleColumns, part_of
+from health.peers.sample_sources import BLANKS, MACHINE_LABELS, MOST_BLANK, SampleColumns, part_of
 from health.peers.streams import FloatArray, MetricRecording, Part, recording_of, row_of, stem
-
-# What DCGM says where it has no value, such as of a field that a GPU lacks: floats and integers (dcgm_structs.h,
-# DCGM_FP64_BLANK, DCGM_INT64_BLANK).  Up to three above it are reasons; so near 2^63 all doubles are this one.
-BLANKS = np.array([2.0**47, 2.0**63])
-MOST_BLANK = 3.0
 
 CONTRADICTS = 0.05  # Share by which two series of one row differ that cannot both be right
 
@@ -117,7 +112,15 @@ def read_answers(source: Source, *, lenient: bool) -> MetricRecording:
     else:
         numbered = enumerate(answers, 1)
         series = [labelled for k, answer in numbered for labelled in matrix(answer, where=f"{source.name}: answer {k}")]
-    return from_series([(None, labelled) for labelled in series], source=source.name, lenient=lenient)
+    recording = from_series([(None, labelled) for labelled in series], source=source.name, lenient=lenient)
+    return replace(recording, notes=(*recording.notes, *warnings_of(answers)))
+
+
+def warnings_of(answers: Iterable[Any]) -> tuple[str, ...]:
+    """Return what Prometheus warns of in answers that it gave all the same: parts of them may be missing."""
+    lists = (answer.get("warnings") for answer in answers)
+    said = (text for listed in lists if isinstance(listed, list) for text in listed)
+    return tuple(f"Prometheus warns: {text[:300]}" for text in dict.fromkeys(map(str, said)))
 
 
 def matrix(answer: Any, *, where: str) -> list[Any]:

@@ -19,6 +19,10 @@ PORT_LABELS = ("device", "interface", "nic", "hca", "link")
 _PORT = re.compile(
     r"(?:mlx|ib|eth|en|eno|ens|bond|roce|rdma|hfi|efa|irdma|bnxt|hsn|cxi|nic|port|link)[a-z]*[_-]?\d[\w.:/-]*|\d+"
 )
+# What DCGM says where it has no value, such as of a field that a GPU lacks: floats and integers (dcgm_structs.h,
+# DCGM_FP64_BLANK, DCGM_INT64_BLANK).  Up to three above it are reasons; so near 2^63 all doubles are this one.
+BLANKS = (2.0**47, 2.0**63)
+MOST_BLANK = 3.0
 # What node-exporter and dcgm-exporter call the paper's metrics, and what tells of a single GPU.  PFC counters differ
 # from NIC to NIC: give a query.
 DEFAULT_QUERIES: Mapping[str, str] = {

@@ -80,9 +80,14 @@ class MetricRecording:
         if not kept:
             fix = f"the names in it are like {', '.join(self.machines[:3])}: name those"
             raise InvalidInput("has no sample of the machines asked for", where=self.source, fix=fix)
-        missing = sorted(wanted - set(self.machines))
-        note = f"no sample of {len(missing)} of the machines asked for: {', '.join(missing[:5])}"
-        return replace(self, metrics=kept, notes=(*self.notes, note) if missing else self.notes)
+        missing, lost = sorted(wanted - set(self.machines)), sorted(self.metrics.keys() - kept.keys())
+        notes = [f"no sample of {len(missing)} of the machines asked for: {', '.join(missing[:5])}"] if missing else []
+        if lost:  # its exporter may call the machines by other names
+            others = ", ".join(self.metrics[lost[0]].machines[:3])
+            notes.append(
+                f"not compared: {', '.join(lost)}, which is of none of the machines asked for, but of {others}"
+            )
+        return replace(self, metrics=kept, notes=(*self.notes, *notes))
 
 
 Part = tuple[Sequence[str], IntArray, FloatArray, FloatArray]  # Machines, which of them, times, values

@@ -127,8 +127,10 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
         machine: {metric: _telling(several, kinds) for metric, several in of_machine.items()}
         for machine, of_machine in alerts.items()
     }
-    machines = len(recording.machines)
-    flags = [_flag(stretches, recording, peers=machines - 1) for stretches in longest.values()]
+    machines_of = {metric.metric: metric.machines for metric in examined}
+    # where exporters call a machine each by another name, none of its names has all metrics
+    machines = max((count for name, count in machines_of.items() if name != MISSING), default=len(recording.machines))
+    flags = [_flag(stretches, recording, machines_of=machines_of) for stretches in longest.values()]
     return PeersVerdict(
         verdict=_in_words(flags, machines, examined),
         source=recording.source,
@@ -214,8 +216,8 @@ def priced(flag: NodeFlag, verdict: PeersVerdict) -> NodeFlag:
     return replace(flag, kind="degraded", slowdown=round(pace, 3))
 
 
-def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers: int) -> NodeFlag:
-    """Return the flag of a machine by its stretches in each metric."""
+def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, machines_of: Mapping[str, int]) -> NodeFlag:
+    """Return the flag of a machine by its stretches in each metric, of which so many machines have samples."""
     absolute = recording.absolute
     slow = [stretch for metric, stretch in stretches.items() if is_step_time(metric)]
     causes = sorted(
@@ -249,7 +251,7 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, peers
         probability=FALSE_ALARMS[SOURCE].probability if WARNING < factor < FAULTY else None,
         slowdown_range=(min(factors), max(factors)) if factors else None,
         evidence="; and ".join(
-            evidence(stretch, recording.metrics.get(metric), peers=peers, absolute=absolute)
+            evidence(stretch, recording.metrics.get(metric), peers=machines_of[metric] - 1, absolute=absolute)
             for metric, stretch in told[:MOST_EVIDENCE]
         ),
         # it stands out by errors of a device: counted ones, or a code that no program causes

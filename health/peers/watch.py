@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Event
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ground.errors import ArnoldError, InvalidInput
 from health.peers.comparison import ComparisonSettings, detect
-from health.peers.prometheus import from_series, matrix
+from health.peers.prometheus import from_series, matrix, warnings_of
 from health.peers.sample_sources import MACHINE_LABELS, WatchPlan
 from health.peers.streams import MetricRecording
 from health.peers.verdict import PeersVerdict, instant, judge
@@ -65,7 +66,8 @@ class Endpoint:
         :raises EndpointAway: no answer.
         :raises InvalidInput: a query is refused, or no query finds anything.
         """
-        series_of = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
+        answers = {metric: self._range(query, start=start, end=end, step=step) for metric, query in queries.items()}
+        series_of = {metric: answer["data"]["result"] for metric, answer in answers.items()}
         series = [(metric, labelled) for metric, several in series_of.items() for labelled in several]
         if not series:
             fix = "give queries with --query METRIC=PROMQL"
@@ -73,10 +75,10 @@ class Endpoint:
         recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
         empty = [metric for metric, several in series_of.items() if not several]
         notes = (f"no series of {', '.join(empty)}",) if empty else ()
-        recording = replace(recording, notes=(*recording.notes, *notes))
+        recording = replace(recording, notes=(*recording.notes, *notes, *warnings_of(answers.values())))
         return recording if machines is None else recording.only(machines)
 
-    def _range(self, query: str, *, start: float, end: float, step: float) -> list[object]:
+    def _range(self, query: str, *, start: float, end: float, step: float) -> dict[str, Any]:
         form = urlencode({"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}).encode()
         request = Request(f"{self.url.rstrip('/')}/api/v1/query_range", data=form, method="POST")
         if self.token:
@@ -99,9 +101,11 @@ class Endpoint:
             fix = "ask for less: --span, --sample-interval, --only"
             raise InvalidInput("answers with more than 512 MB", where=self.url, fix=fix)
         try:
-            return matrix(json.loads(data), where=f"{self.url}: {query[:80]}")
+            found: dict[str, Any] = json.loads(data)
+            matrix(found, where=f"{self.url}: {query[:80]}")
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
             raise EndpointAway("does not answer in JSON", where=self.url, fix="check the address") from None
+        return found
 
 
 class _NoRedirect(HTTPRedirectHandler):

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -83,6 +84,16 @@ def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
         return document.where("assignment", indices.tolist().index(node))
 
     return SavedPlacement(file.job, indices[which], place_of, saved.checkpoint_age)
+
+
+@contextmanager
+def placed_by(where: str) -> Iterator[None]:
+    """Say of a placement that breaks a rule of its job or the cluster where it is from."""
+    try:
+        yield
+    except InvalidPlacement as error:
+        error.where, error.fix = error.where or where, error.fix or "give the cluster that the job was placed on"
+        raise
 
 
 def load_names(source: Source) -> NamedPlacement:
@@ -172,14 +183,15 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
     :raises InvalidInput: damaged; InvalidPlacement: another number of nodes than the job has, a node twice, or one that
         the cluster does not have.
     """
-    if source.text.lstrip().startswith("{"):
-        return load_placement(source, cluster).nodes
-    script = _SCRIPT_NODES.search(source.text)
-    text, first_line = source.text, 1
-    if script is not None:
-        text, first_line = script[1], source.text.count("\n", 0, script.start(1)) + 1
     listed: list[tuple[str, str]] = []  # names, each with where it stands
     ranks: dict[int, tuple[str, str]] = {}
+    script = _SCRIPT_NODES.search(source.text)
+    text, first_line = source.text, 1
+    if source.text.lstrip().startswith("{"):
+        # by rank: the job may be cut otherwise than the one that was placed
+        text, listed = "", [(name, source.name) for name in load_names(source).names]
+    elif script is not None:
+        text, first_line = script[1], source.text.count("\n", 0, script.start(1)) + 1
     for number, line in enumerate(text.splitlines(), first_line):
         if not (words := line.partition("#")[0].strip()):
             continue
@@ -195,8 +207,13 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
     if ranks:
         listed = [ranks[rank] for rank in sorted(ranks)]
     spellings, cells, each = NodeNames(cluster.index_of), job.grid.cells, job.gpus_per_node
-    if len(listed) == cells * each != cells:
-        # a line for each global rank: those of a node follow each other
+    if len(listed) in {job.parallelism.gpus, cells * each} - {cells}:
+        # a line for each global rank: those of a node follow each other, and the last node may have fewer
+        for i, (name, place) in enumerate(listed):
+            if name != listed[i - i % each][0]:
+                apart = f"rank {i} is on {name!r}, and the ranks of a node follow each other, {each} on each"
+                fix = "start it with srun --distribution=block: ranks that go round the nodes make no grid of nodes"
+                raise InvalidPlacement(apart, where=place, fix=fix)
         listed = listed[::each]
     if len(listed) != cells:
         place = listed[min(cells, len(listed) - 1)][1] if listed else source.name

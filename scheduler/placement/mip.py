@@ -20,9 +20,13 @@ follow each other, and a group split across minipods is cut into runs of neighbo
 SCIP.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from tempfile import TemporaryFile
 from typing import Any, Literal
 
 import numpy as np
@@ -120,7 +124,7 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
         parameters.node_limit = max(1, int(_NODES_PER_SECOND * left))
     parameters.random_seed = seed
     interrupter = SolveInterrupter()
-    with stoppable(interrupter.interrupt):
+    with stoppable(interrupter.interrupt), without_events_of_scip():
         result = mathopt.solve(model, which, params=parameters, interrupter=interrupter)
     spend(result.solve_stats.node_count / _NODES_PER_SECOND)
     proved = result.termination.reason == mathopt.TerminationReason.OPTIMAL
@@ -133,6 +137,29 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     wide, deep = program.weights
     worth = wide * int((nodes.sum(axis=0) > 0).sum()) + deep * int((nodes > 0).sum(axis=1).max())
     return Solution(nodes, worth, bound, proved, stopwatch() - started)
+
+
+@contextmanager
+def without_events_of_scip() -> Iterator[None]:
+    """Keep off stderr that SCIP knows not all events of which OR-Tools' interrupter wants to hear: it heeds it all the
+    same.  What is said meanwhile by others is said at the end.
+    """
+    try:
+        stderr = os.dup(2)
+    except OSError:  # there is none
+        yield
+        return
+    with TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            said.seek(0)
+            rest = [line for line in said if not line.startswith((b"[scip_event.c", b"[gscip_event_handler.cc"))]
+            with suppress(OSError):
+                os.write(2, b"".join(rest))
 
 
 def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tuple[Any, list[list[Any]]] | None:

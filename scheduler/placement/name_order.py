@@ -14,6 +14,7 @@ import numpy as np
 from scheduler.job import Count, Job
 from scheduler.objective import TOLERANCE, Evaluation, objective_terms, worth_of
 from scheduler.placement.admission import admissible, prices_slow_nodes
+from scheduler.placement.moves import integer_weights, rounding_error
 from scheduler.placement.node_order import by_natural_name
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.work_clock import clock, stopwatch
@@ -22,7 +23,6 @@ from topology.flags import HEALTHY
 
 MOST_PLACES = 60_000  # ranks times runs of a model that is made, which is searched for some seconds
 MOST_CHOICES = 64  # of nodes next to each other by name that are weighed before the model is made
-WHOLE = 1_000_000  # CP-SAT takes whole numbers: weights are counted in millionths
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,11 @@ class NodeRow:
                 if r:
                     model.add_implication(begun[j][r - 1], begun[j][r])
         objective, rank_of = [], self.job.grid.node_rank.ravel()
-        for term in (*self.terms, *self.holds):
+        weights, whole = integer_weights(self.terms)
+        error = rounding_error(self.terms, runs)
+        for term, weight in zip((*self.terms, *self.holds), (*weights, *(0 for _ in self.holds)), strict=True):
             spread = model.new_int_var(1, len(set(self.domains[term.level].tolist())), f"{term.family} {term.level}")
-            objective.append(round(WHOLE * term.weight) * spread)
+            objective.append(weight * spread)
             if term in self.holds:
                 model.add(spread == 1)
             for members in self.job.grid.groups[term.family].members:
@@ -163,11 +165,11 @@ class NodeRow:
                 model.add(sum(touched.values()) <= spread)
         model.minimize(sum(objective))
         if known is not None:
-            model.add(sum(objective) <= round(WHOLE * known.worth.objective))
+            model.add(sum(objective) <= round(whole * (known.worth.objective + error)))
         answer, solver = solve(model, Slice(seconds, seconds, seed))
         if answer == "no":
             return FoundChoice(known, True, None if known is None else known.worth.objective)
-        bound = solver.best_objective_bound / WHOLE - TOLERANCE
+        bound = solver.best_objective_bound / whole - error - TOLERANCE
         if answer == "unknown":
             return FoundChoice(known, False, bound)
         run_of = np.array([[solver.value(literal) for literal in of_run] for of_run in begun[:-1]]).sum(axis=0) - 1

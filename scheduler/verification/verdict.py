@@ -480,7 +480,7 @@ class Rivals:
             for level in grids
         }
         # what a placement there costs, as if it ran at the speed of the answer
-        costs = least_costs(cluster, job, nodes, grids, refuted) / choice.speed * self._speed
+        costs = least_costs(cluster, job, nodes, grids, refuted) * (self._speed / choice.speed)
         bound = min(float(costs.min()), self.worth.objective)
         by_time = self._by_time(choice)
         better = self._better(costs, slowest if by_time else None)

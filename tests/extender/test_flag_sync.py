@@ -55,6 +55,20 @@ def test_what_is_held_is_written_and_what_is_no_longer_held_is_taken_off() -> No
     assert api.find(NODES, "n2")["metadata"]["annotations"] == {}
 
 
+def test_nodes_are_found_in_other_spellings() -> None:
+    """With a domain or without, as a host calls itself: the worst of both counts, and comes off again."""
+    api = cluster(n1={}, **{"n2.ec2.internal": {}})
+    assert synced(api, flag("n1.lan", 1.5), flag("n1", 1.2), flag("N2", FAULTY)) == {
+        "n1": "1.5",
+        "n2.ec2.internal": "faulty",
+    }
+    assert synced(api, known={"n1.lan": [1.5], "N2": [FAULTY]}) == {"n1": None, "n2.ec2.internal": None}
+    changes = asyncio.run(NodeFlags(api).apply([flag("N2", 1.3)]))
+    assert [(change.node, change.slowdown) for change in changes] == [("n2.ec2.internal", "1.3")]
+    (cleared,) = asyncio.run(NodeFlags(api).clear(["n2"]))
+    assert cleared.done == "cleared"
+
+
 def test_what_somebody_else_holds_stays_where_it_is_worse() -> None:
     """Faulty by hand stays; a lesser word, an ended one and an unreadable one give way."""
     api = cluster(

@@ -89,6 +89,16 @@ def test_no_run_takes_most_of_a_cluster_out(api: FakeCluster) -> None:
     assert [change.done for change in changes] == ["unchanged", "unchanged", "applied"]
 
 
+def test_flags_that_are_over_take_nothing_out(api: FakeCluster) -> None:
+    """Annotations whose end is past stay where nobody takes them off, and their nodes are in use: one more may go."""
+    for name in ("n1", "n2"):
+        api.put(NODES, node_json(name, annotations={SLOW: "faulty", UNTIL: "2026-01-01T00:00:00Z"}))
+    third = NodeFlag("n3", "faulty", FAULTY)
+    asyncio.run(NodeFlags(api).apply([third]))
+    asyncio.run(NodeFlags(api).sync([third], known={}, now=datetime.now(UTC)))
+    assert annotations(api, "n3") == {SLOW: "faulty"}
+
+
 def test_clear(api: FakeCluster) -> None:
     """Named nodes, or all that are flagged, also those whose flag cannot be read."""
     asyncio.run(NodeFlags(api).clear(["n2"]))
@@ -146,6 +156,17 @@ def test_text(connected: FakeCluster, capsys: pytest.CaptureFixture[str]) -> Non
     assert "none of 3 nodes is flagged" in capsys.readouterr().out
     assert run(["flags", "clear", "--all"]) == 0
     assert "nothing to do" in capsys.readouterr().out
+
+
+def test_a_flag_that_is_yet_to_come_has_not_ended(connected: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its annotation says from when on the node is slow."""
+    connected.put(NODES, node_json("n1", annotations={SLOW: "1.4", "arnold.dev/slowdown-since": f"{LATER:%FT%TZ}"}))
+    first, second, _ = printed(["list"], capsys)["flags"]
+    assert (first["active"], first["begins"], second["begins"]) == (False, "2030-01-01T00:00:00Z", None)
+    assert run(["flags", "list"]) == 0
+    told = capsys.readouterr().out
+    assert "begins 2030-01-01 00:00 UTC" in told
+    assert "has ended" not in told
 
 
 @pytest.mark.parametrize("args", [["clear"], ["clear", "n1", "--all"], ["clear", "n9"], ["apply", "missing.yaml"]])

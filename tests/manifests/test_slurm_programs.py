@@ -16,6 +16,8 @@ NOW = round(time())
     ("line", "code"),
     [
         (f"{NOW} faulty GPU 3 ECC\n", 1),
+        (f"{NOW} faulty GPU 3 ECC", 1),
+        (f"{NOW} faulty GPU 3 ECC\r\n", 1),
         (f"{NOW} ok\n", 0),
         (f"{NOW - 7200} faulty GPU 3 ECC\n", 0),
         ("faulty GPU 3 ECC\n", 0),
@@ -23,13 +25,16 @@ NOW = round(time())
         ("", 0),
         (None, 0),
     ],
-    ids=["faulty", "in order", "of two hours ago", "without a time", "hostile", "empty", "no file"],
+    ids=[
+        *("faulty", "no end of line", "of Windows", "in order", "of two hours ago"),
+        *("without a time", "hostile", "empty", "no file"),
+    ],
 )
 def test_a_node_answers_from_a_file_alone(tmp_path: Path, line: str | None, code: int) -> None:
     """Nothing is on PATH, so no program can be started; without a fresh verdict the job starts."""
     file = tmp_path / "verdict"
     if line is not None:
-        file.write_text(line)
+        file.write_bytes(line.encode())
     environment = {"PATH": str(tmp_path), "ARNOLD_VERDICT": str(file)}
     done = subprocess.run(
         ["/bin/bash", str(NODE_HEALTH)], env=environment, capture_output=True, text=True, check=False, timeout=10

@@ -98,6 +98,21 @@ def test_a_placement_that_breaks_a_hold_is_weighed_all_the_same() -> None:
     assert result.possible["restart"].spread.pp == 1
 
 
+@pytest.mark.parametrize("rule", ["types", "trunks"])
+def test_a_job_that_should_not_be_where_it_runs(rule: str) -> None:
+    """It has nodes of two types of GPU, or below two switches that nothing joins: that is said, its spreads counted."""
+    cluster = cluster_of([("p" if rack == "r0" else "q", rack) for _, rack in RACKS])
+    if rule == "types":
+        cluster, facts = cluster.with_gpu_types({0: "H100", 1: "H200"}), ("H100", "H200")
+    else:
+        cluster, facts = cluster.replace(joined=False), ("joins", "'p'", "'q'")
+    nodes = np.array([[0, 3], [1, 6]], dtype=np.int32)
+    result = audit(cluster, two_by_two(), nodes, solver=ALGORITHMS.load("exact"), limits=Limits())
+    assert says(result.broken, *facts)
+    assert (result.evaluation.dp, result.evaluation.pp) == (2, 2)
+    assert result.possible["same_nodes"].status == "infeasible"
+
+
 ORDERS = {
     "host file": "n0\nn1\nn3\nn6\n",
     "a line a rank": "".join(f"{node}\n" * 8 for node in ("n0", "n1", "n3", "n6")),
@@ -131,6 +146,38 @@ def test_files_that_say_none(text: str, facts: tuple[str, ...]) -> None:
         load_order(Source("file", text), cluster_of(RACKS), two_by_two())
     assert says(error.value.message, *facts)
     assert error.value.where.startswith("file")
+
+
+def test_a_placement_gives_its_ranks_to_a_job_that_is_cut_otherwise() -> None:
+    """It was placed with ranks down the columns, n0 and n1, then n3 and n6: along the rows that is n0, n1 of row 0."""
+    cells = ", ".join(
+        f'{{"node": "{node}", "dp": {dp}, "pp": {pp}}}'
+        for node, dp, pp in (("n0", 0, 0), ("n3", 0, 1), ("n1", 1, 0), ("n6", 1, 1))
+    )
+    job = '{"name": "j", "parallelism": {"tp": 8, "dp": 2, "pp": 2}, "gpus_per_node": 8}'
+    source = Source("file", f'{{"job": {job}, "assignment": [{cells}]}}')
+    for order, nodes in (("tp-cp-ep-dp-pp", [[0, 3], [1, 6]]), ("tp-cp-ep-pp-dp", [[0, 1], [3, 6]])):
+        asked = two_by_two(parallelism=Parallelism(tp=8, dp=2, pp=2, order=order))
+        assert load_order(source, cluster_of(RACKS), asked).tolist() == nodes
+    asked = two_by_two(parallelism=Parallelism(tp=8, dp=4))
+    assert load_order(source, cluster_of(RACKS), asked).tolist() == [[0], [1], [3], [6]]
+
+
+def test_a_last_node_with_fewer_ranks() -> None:
+    """Three replicas of four GPUs fill a node and half of another: the file for Open MPI has twelve lines."""
+    job = Job("j", Parallelism(tp=4, dp=3), gpus_per_node=8, level="pod")
+    text = "".join(f"rank {rank}={'n3' if rank < 8 else 'n1'} slot={rank % 8}\n" for rank in range(12))
+    assert load_order(Source("file", text), cluster_of(RACKS), job).tolist() == [[3], [1]]
+
+
+def test_ranks_that_go_round_the_nodes() -> None:
+    """Of 24 ranks dealt to three nodes in turn every eighth is on another node: no order of the nodes, though."""
+    job, text = Job("j", Parallelism(tp=8, dp=3), gpus_per_node=8, level="pod"), "n0\nn1\nn3\n" * 8
+    with pytest.raises(InvalidPlacement) as error:
+        load_order(Source("file", text), cluster_of(RACKS), job)
+    assert says(error.value.message, "rank 1", "'n1'")
+    assert says(error.value.fix, "--distribution=block")
+    assert error.value.where == "file:2"
 
 
 def test_swaps_end_with_the_time_limit() -> None:

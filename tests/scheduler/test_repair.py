@@ -381,6 +381,28 @@ def test_the_placement_before_has_to_be_valid() -> None:
         repair(cluster_of(("m0", 4)), grid(2, 1), cells([0], [0]), ["n0"])
 
 
+def test_a_lost_node_may_have_come_back_as_another() -> None:
+    """The machine that stands in place of a lost one has a GPU less, of another type: no matter, it is lost."""
+    cluster, placed = cluster_of(("a", 3), ("b", 1)), cells([0], [1])
+    gpus = np.array([7, 8, 8, 8], dtype=np.int32)
+    other = cluster.replace(gpus=gpus, free_gpus=gpus).with_gpu_types({0: "H200", 1: "H100", 2: "H100", 3: "H200"})
+    for now in (cluster.replace(gpus=gpus, free_gpus=gpus), other):
+        mended = repair(now, grid(2, 1), placed, ["n0"], limits=ONE_WORKER)
+        assert (moved(mended), mended.before.objective) == ({0: 2}, 1.0)
+    # the other way round it is the one that is kept
+    with pytest.raises(InvalidPlacement, match="n0"):
+        repair(other, grid(2, 1), placed, ["n1"], limits=ONE_WORKER)
+
+
+def test_a_lost_node_may_have_come_back_elsewhere() -> None:
+    """A DP group is held in minipod a; its lost node is in b by now: the spare in a takes its cell."""
+    cluster, held = cluster_of(("a", 3), ("b", 2)), grid(3, 1, holds=(Hold("dp", "minipod"),))
+    placed = cells([0], [3], [1])
+    assert moved(repair(cluster, held, placed, ["n3"], limits=ONE_WORKER)) == {3: 2}
+    with pytest.raises(InvalidPlacement, match="minipod"):
+        repair(cluster, held, placed, ["n0"], limits=ONE_WORKER)
+
+
 def test_out_of_time_the_quick_answer_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the solver finds nothing in time, each cell goes where it adds least; nothing more is claimed."""
     monkeypatch.setattr(MoveModel, "minimise", lambda *_: None)

@@ -77,6 +77,13 @@ def faulty(node: str, evidence: str = "GPU 3 ECC") -> NodeFlag:
     return NodeFlag(node, "faulty", source="dcgm", evidence=evidence, since=datetime(2026, 11, 29, 10, tzinfo=UTC))
 
 
+def test_nodes_are_found_in_other_spellings() -> None:
+    """A detector's name with the domain is the node that Slurm calls without."""
+    controller = Controller()
+    controller.step([NodeFlag(f"{NAMES[7].upper()}.example.com", "faulty")])
+    assert [name for _, name in controller.drains] == [NAMES[7]]
+
+
 def test_a_faulty_node_is_drained_with_its_reason_and_comes_back() -> None:
     """What, and since when; without the flag it is resumed, and its comment goes on saying when it was drained."""
     slurm = Controller()

@@ -55,6 +55,14 @@ def test_half_of_a_rack_may_go() -> None:
     assert not trips(breaker, faulty(99, 0))
 
 
+def test_nodes_count_in_every_spelling() -> None:
+    """Hosts that call themselves with their domain are nodes of the cluster, and one that is named twice is one."""
+    breaker = Breaker(cluster=load_topology(Source("cluster.csv", RACKS)).cluster)
+    hosts = [NodeFlag(f"N{number}.lan", "faulty", FAULTY) for number in range(3)]
+    assert trips(breaker, hosts)
+    assert not trips(breaker, [*hosts[:2], *faulty(0, 1)])
+
+
 def test_of_an_unknown_number_a_few_may_go() -> None:
     """Without the cluster four."""
     assert not trips(Breaker(), faulty(*range(UNKNOWN)))

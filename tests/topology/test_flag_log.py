@@ -254,3 +254,14 @@ def test_flags_of_a_store_hold_for_nodes_in_another_spelling(store: Path) -> Non
     assert {flag.node for flag in held} == {"N1.example.com"}
     (note,) = notes
     assert says(note, str(store), "left out", "1 (n9)")
+
+
+def test_evidence_adds_up_over_spellings(tmp_path: Path) -> None:
+    """Two sources that warn of one node, one of which names it with its domain, are 1.27 together, as in a file."""
+    path = tmp_path / "flags.db"
+    with open_ledger(path, now=NOON) as ledger:
+        named = {"a": "n1", "b": "N1.example.com"}
+        ledger.record([NodeFlag(node, "degraded", WARNING, source=by) for by, node in named.items()], now=NOON)
+    held, _ = with_flags(CLUSTER, path, now=NOON)
+    (flag,) = held.flags.values()
+    assert (flag.node, flag.slowdown) == ("n1", pytest.approx(1.27, abs=0.005))

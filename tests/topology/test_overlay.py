@@ -105,6 +105,7 @@ def test_flags_hold_from_since_up_to_until(validity: str, active: bool) -> None:
         ("- node: n1\n  kind: faulty\n  slowdown: 2", "no slowdown, and this one has 2", "flags:1", "correct"),
         ("- node: n1\n  kind: faulty\n  until: 2026-11-22", "until", "flags:3", "until"),
         ("- node: n1\n  kind: faulty\n  until: 2026-11-22T00:00:00", "timezone", "flags:3", "until"),
+        ("- node: n1\n  kind: faulty\n  until: 9999-12-31T23:59:59-08:00", "9999", "flags:3", "until"),
         (
             "- node: n1\n  kind: faulty\n  since: 2026-11-22T00:00:00Z\n  until: 2026-11-21T00:00:00Z",
             "n1 ends at 2026-11-21T00:00:00Z, not after it begins, at 2026-11-22T00:00:00Z",

@@ -165,8 +165,15 @@ def test_gpus_of_jobs_are_in_use_whatever_the_cluster_shows() -> None:
         ("jobs: [{name: a, nodes: n1, ends: 2026-11-28T15:00:00Z}]", ("'a'", "--at")),
         ("jobs: [{name: a, nodes: n1, started: 2026-11-28T21:00:00Z, ends: 2026-11-28T20:00:00Z}]", ("'a'",)),
         ("jobs: [{name: a, nodes: n1, ends: 2026-11-28T20:00:00}]", ("ends",)),
+        ("jobs: [{name: a, nodes: n1, ends: 9999-12-31T23:59:59-08:00}]", ("ends", "9999")),
         ("jobs: [{name: a, nodes: n1, colour: red}]", ("colour",)),
         ("JOBID NAME NODELIST(REASON)\n1 a\n", ("2 columns", "3")),
+        # the answer of several jobs, each of which has a placement; no option names the format
+        (
+            '{\n"status": "optimal",\n"proved_to": "all",\n"jobs": {"a": {"spread": null, "assignment": []}}}',
+            ("placement",),
+        ),
+        ("node,rack\nn1,r1\n", ("no format", "placement, pods")),
     ],
 )
 def test_what_cannot_be(text: str, facts: tuple[str, ...]) -> None:
@@ -176,6 +183,7 @@ def test_what_cannot_be(text: str, facts: tuple[str, ...]) -> None:
     assert says(f"{error.value.message} {error.value.fix}", *facts)
     assert error.value.where.startswith("jobs")
     assert error.value.fix
+    assert "--format" not in error.value.fix
 
 
 def test_jobs_of_another_cluster_are_left_out_and_said() -> None:

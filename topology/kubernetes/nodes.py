@@ -20,7 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ground.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
@@ -138,12 +138,12 @@ def taints_end(node: str, annotations: Mapping[str, str]) -> datetime | None:
 
 
 def time_with_zone(text: str | None) -> datetime | None:
-    """Read a time with a time zone; ``None`` = it is none."""
+    """Read a time with a time zone; ``None`` = it is none, or none of UTC, as in the last hours of the year 9999."""
     try:
         parsed = datetime.fromisoformat(text or "")
-    except ValueError:
+        return parsed.astimezone(UTC) if parsed.tzinfo is not None else None
+    except (ValueError, OverflowError):
         return None
-    return parsed if parsed.tzinfo is not None else None
 
 
 def _unreadable(node: str, key: str, text: str, fix: str) -> InvalidTopology:

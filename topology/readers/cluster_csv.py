@@ -20,6 +20,7 @@ from itertools import islice, repeat
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
 from ground.files import Source
 from ground.formats import FileFormat, text_of
+from ground.records import EARLIEST, LATEST
 from ground.rows import BadRows, CsvRows
 from topology.build import NodeColumns, build_cluster, second_fault
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND
@@ -204,6 +205,9 @@ def _flags(table: Table) -> list[NodeFlag]:
             raise InvalidTopology(f"slowdown of node {node!r}: {error}", where=table.place(row), fix=fix) from None
         if slowdown > HEALTHY:
             since, until = (of_row.get(row) for of_row in times)
+            if since is not None and until is not None and until <= since:
+                backwards = f"the slowdown of node {node!r} ends before it begins"
+                raise InvalidTopology(backwards, where=table.place(row), fix="correct until, or since")
             kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
             flags.append(NodeFlag(node, kind, slowdown, source="cluster file", since=since, until=until))
     return flags
@@ -238,7 +242,7 @@ def _time(table: Table, row: int, name: str, cell: str) -> datetime:
         time = datetime.fromisoformat(cell)
     except ValueError:
         time = datetime.min
-    if time.tzinfo is None:
+    if time.tzinfo is None or not EARLIEST <= time <= LATEST:
         timeless = f"{name} of node {table.columns[0][row]!r} is {cell[:60]!r}, no time with a time zone"
         fix = "write a time such as 2026-11-17T14:00:00Z, or leave the cell empty"
         raise InvalidTopology(timeless, where=table.place(row), fix=fix)

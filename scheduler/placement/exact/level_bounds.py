@@ -226,7 +226,7 @@ class LevelBounds:
         for s in range(1, s_most + 1):
             if w * s + v > most:
                 break
-            r = r_most if v == 0.0 else min(r_most, int((most - w * s) / v + TOLERANCE))
+            r = r_most if w * s + v * r_most <= most else int((most - w * s) / v + TOLERANCE)
             if known is None or not known.is_refuted((s, r)):
                 pairs.append((s, r))
         return [p for p in pairs if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in pairs)]

@@ -49,6 +49,7 @@ class SlurmRun:
     start: float | None  # None = it never started
     eligible: float | None  # when it might first start; None = not said
     elapsed: float | None  # seconds that it ran; None = not said
+    end: float | None  # when it ended, also before it started; None = it has not, or that is not said
     state: str  # "CANCELLED by 1004"
     nodes: float | None  # None = not said
     resources: Mapping[str, float]  # allocated, by the names of TRES: cpu, mem in bytes, node, gres/gpu:h100
@@ -266,6 +267,7 @@ class Sacct:
                 start=start,
                 eligible=moment(cells, "eligible"),
                 elapsed=elapsed,
+                end=end,
                 state=intern(cells["state"]),
                 nodes=float(nodes) if nodes.isdecimal() else None,
                 resources=trackable(cells["alloctres"]),
@@ -393,6 +395,7 @@ class SacctJson(Marked):
                     start=clock.optional(times["start"] or None, "time.start"),
                     eligible=clock.optional(times["eligible"] or None, "time.eligible"),
                     elapsed=clock.optional_length(times["elapsed"], "time.elapsed") if times["end"] else None,
+                    end=clock.optional(times["end"] or None, "time.end"),
                     state=words[0] if words else "",
                     nodes=_number(inside(job, "allocation_nodes"), "allocation_nodes"),
                     resources=_resources(job, "allocated"),

@@ -118,6 +118,8 @@ def test_the_variable_names_another_or_none(folder: Path, arnold: Arnold, monkey
         ("cluster: cluster.csv\nbusy: [busy.txt, gone.txt]\n", 2, ["gone.txt", "no file"]),
         ("cluster: cluster.csv\ngpus_per_node: many\n", 2, ["gpus_per_node", "many"]),
         ("cluster: cluster.csv\nunlisted: perhaps\n", 2, ["unlisted", "perhaps", "free"]),
+        ("cluster: cluster.csv\n\nat: yesterday\n", 3, ["--at", "yesterday", "time zone"]),
+        ("exclude: 'n[0'\ncluster: cluster.csv\n", 1, ["--exclude", "n[0"]),
         ("cluster: [cluster.csv, other.csv]\n", 1, ["cluster", "one value"]),
         ("cluster: cluster.csv\npartition:\n", 2, ["partition"]),
         ("cluster: cluster.csv\npartition: {a: b}\n", 2, ["partition"]),

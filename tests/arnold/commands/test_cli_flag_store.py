@@ -154,6 +154,13 @@ def test_lift(arnold: Arnold, store: Path) -> None:
     assert "(ended: cleared by ada, mended)" in " ".join(arnold("flags", "why", "n1", "--store", store).out.split())
 
 
+def test_a_node_is_found_in_another_spelling(arnold: Arnold, store: Path) -> None:
+    """As a host calls itself: why it was avoided, and that it is mended."""
+    assert arnold("flags", "why", "N1.lan", "--store", store, "--json").json["node"] == "n1"
+    said = arnold("flags", "lift", "N1.lan", "--store", store, "--because", "mended", "--json").json
+    assert [event["node"] for event in said["events"]] == ["n1"]
+
+
 def test_rules_are_kept_in_the_store(arnold: Arnold, flags: Path, tmp_path: Path) -> None:
     """Given once, they hold from then on; what does not suffice yet is shown as such."""
     store, rules = tmp_path / "flags.db", tmp_path / "rules.yaml"

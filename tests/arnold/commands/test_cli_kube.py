@@ -181,6 +181,16 @@ def test_nodes_with_flags_and_gangs(api: FakeCluster, arnold: Arnold) -> None:
     assert "cordoned" in text
 
 
+def test_a_node_with_a_taint_is_not_free(api: FakeCluster, arnold: Arnold) -> None:
+    """Of n01 and n12, idle both, no job gets n12: ``top`` says so, and so does the list of nodes."""
+    api.put(NODES, node_json("n12", "mp1", "r11", taints=[{"key": "team", "value": "b", "effect": "NoExecute"}]))
+    rows = {one["node"]: one for one in arnold("kube", "nodes", *LEVELS, "--json").json["nodes"]}
+    assert (rows["n01"]["kept_out"], rows["n12"]["kept_out"]) == ("", "kept out by the taint team=b")
+    text = arnold("kube", "nodes", *LEVELS).out
+    assert says(text, "1 free and without a flag")
+    assert "by the taint team=b" in text.split("Notes")[0]
+
+
 def test_what_the_gpus_of_each_domain_do(api: FakeCluster, arnold: Arnold) -> None:
     """Of three nodes of 8 in mp0 two are promised to the gang, which has pods on one of them; on the third a pod has
     two GPUs.  In mp1 two are promised, and the third is cordoned.

@@ -177,6 +177,16 @@ def test_both_ends_of_a_pair_meet_at_one_port(tmp_path: Path) -> None:
     assert sorted(said.splitlines()) == ["pair,a,b,48.5", "pair,a,c,48.5", "pair,b,c,48.5"]
 
 
+def test_pairs_of_which_no_test_ran_are_no_verdict(arnold: Arnold, tmp_path: Path) -> None:
+    """0 is a test that failed: where all did, as where there is none, nobody is called well."""
+    (tmp_path / "cluster.csv").write_text(csv(2, 2))
+    for rows in ("", "n0000,n0001,0\nn0002,n0003,0\n"):
+        (tmp_path / "pairs.csv").write_text(f"node_a,node_b,busbw_gbs\n{rows}")
+        ran = arnold("health", "pairs", "read", tmp_path / "pairs.csv", "--cluster", tmp_path / "cluster.csv", "--json")
+        assert ran.code == 2
+        assert says(ran.json["error"]["message"], "no test")
+
+
 def test_nodes_of_pairs_are_found_in_other_spellings(arnold: Arnold, tmp_path: Path) -> None:
     """In capitals and with a domain, as hosts call themselves, in the results and among suspects."""
     (tmp_path / "cluster.csv").write_text(csv(2, 4))

@@ -79,6 +79,14 @@ def test_without_hours_the_flags_are_told(arnold: Arnold, cluster: list[Any], tm
     assert says(ran.json["notes"], "4", "2026-12-04 06:00 UTC", "expected_hours")
 
 
+def test_hours_beyond_all_times(arnold: Arnold, cluster: list[Any], tmp_path: Path) -> None:
+    """What runs is said to end on the last day of the calendar, for never: a job of 100 hours starts then."""
+    running, job = tmp_path / "jobs.yaml", job_with(tmp_path, ", expected_hours: 100")
+    running.write_text('jobs: [{name: a, nodes: "n[0-7]", ends: 9999-12-31T00:00:00Z}]\n')
+    ran = arnold("explain", *cluster, "--job", job, "--running", running, "--when", "--json")
+    assert ran.json["start"]["p50"] == "9999-12-31T00:00:00Z"
+
+
 def test_hours_that_cannot_be(arnold: Arnold, cluster: list[Any], tmp_path: Path) -> None:
     """None and less than none are refused with the line."""
     ran = arnold("place", *cluster, "--job", job_with(tmp_path, ", expected_hours: 0"))

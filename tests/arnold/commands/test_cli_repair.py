@@ -127,7 +127,7 @@ def test_unknown_lost_node(repair: Arnold) -> None:
     ],
 )
 def test_damaged_placements(repair: Arnold, placement: Path, change: Callable[[Document], Any], words: str) -> None:
-    """Whatever is wrong with the file is said with its line, exit 2, no traceback."""
+    """Whatever is wrong with the file is said with its name and what to do, exit 2, no traceback."""
     saved = json.loads(placement.read_text())
     change(saved)
     placement.write_text(json.dumps(saved, indent=1))
@@ -135,6 +135,8 @@ def test_damaged_placements(repair: Arnold, placement: Path, change: Callable[[D
     error = ran.json["error"]
     assert ran.code == 2
     assert words in error["message"] + error["fix"]
+    assert placement.name in error["where"]
+    assert error["fix"]
 
 
 def test_what_no_certificate_shows_is_said_to_be_so(repair: Arnold) -> None:

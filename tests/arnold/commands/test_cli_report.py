@@ -68,6 +68,16 @@ def test_a_job_that_would_fit_is_passed_over(arnold: Arnold, files: list[Any], t
     assert [hours[name]["gpu_hours"] for name in ("fragmented", "passed_over", "unwanted")] == [0.0, 80.0, 40.0]
 
 
+def test_a_job_that_was_given_up_waited_until_then(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """C is cancelled at eight, before it started: for three hours it would have held the 20 idle GPUs."""
+    given_up = C.replace("Unknown|Unknown|PENDING", f"None|{DAY}08:00:00|CANCELLED by 7")
+    (tmp_path / "sacct.txt").write_text(HEADER + A + B + given_up)
+    ran = arnold("report", *files, "--json").json
+    hours = {name: entry["gpu_hours"] for name, entry in ran["hours"].items()}
+    assert hours == {"used": 120.0, "unusable": 80.0, "fragmented": 60.0, "passed_over": 0.0, "unwanted": 60.0}
+    assert [(team["team"], team["median_wait_seconds"]) for team in ran["teams"]] == [("lab-b", 0.0), ("lab-a", 0.0)]
+
+
 def test_what_cannot_be_told_is_said(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
     """Without nodes of a job nothing is known of idle ones, without a grid nothing of spread: no number, a reason."""
     (tmp_path / "sacct.txt").write_text(HEADER + A + B.replace("NODE_FAIL", "COMPLETED").replace("n[1-2]", ""))

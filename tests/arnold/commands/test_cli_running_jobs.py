@@ -93,6 +93,99 @@ def test_it_starts_behind_those_that_wait(arnold: Arnold, question: list[Any], t
     assert ran.json["start"]["p50"] == "2026-11-29T05:00:00Z"
 
 
+@pytest.mark.parametrize(("partition", "before"), [("west", 1), ("east", 0), ("east,west", 1), ("north", 1)])
+def test_who_waits_for_other_nodes(
+    arnold: Arnold, question: list[Any], tmp_path: Path, partition: str, before: int
+) -> None:
+    """The job goes to the partition of n0 to n3; who waits for that of the others has his turn elsewhere, unless nobody
+    says which nodes his has.
+    """
+    partitions, jobs = tmp_path / "partitions", tmp_path / "squeue"
+    partitions.write_text(
+        "PartitionName=west Default=YES Nodes=n[0-3] State=UP MaxTime=UNLIMITED\n"
+        "PartitionName=east Default=NO Nodes=n[4-7] State=UP MaxTime=UNLIMITED\n"
+    )
+    jobs.write_text(
+        "JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n"
+        f"1 west a ann R 1:00 1 n0\n2 {partition} b bob PD 0:00 4 (Priority)\n"
+    )
+    asked = ("explain", *question, "--busy", partitions, "--running", jobs, "--when", "--json")
+    notes = " ".join(arnold(*asked).json["notes"])
+    assert says(notes, "1 jobs wait before it") is (before == 1)
+    assert says(notes, "partitions that have none of these nodes", "2 b") is (before == 0)
+
+
+def test_nodes_in_part_and_nodes_without_gpus(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """Slurm calls n0 to n6 mixed, and c0 has no GPUs: a, with half of the seven and with c0, is all that there is on
+    them; they are free when it ends, whether the jobs are told by a file or by a snapshot.
+    """
+    topology, nodes, jobs = tmp_path / "topology.conf", tmp_path / "nodes", tmp_path / "jobs"
+    topology.write_text("SwitchName=r0 Nodes=n[0-3]\nSwitchName=r1 Nodes=n[4-7],c0\nSwitchName=top Switches=r[0-1]\n")
+    nodes.write_text("".join(f"n{i} {'mix' if i < 7 else 'idle'} gpu:8\n" for i in range(8)) + "c0 alloc (null)\n")
+    jobs.write_text(
+        "JobId=1 JobName=a JobState=RUNNING NodeList=n[0-6],c0 TresPerNode=gres/gpu:4 StartTime=2026-11-28T00:00:00 "
+        "TimeLimit=9-00:00:00\n"
+    )
+    cluster, snapshot = ("--cluster", topology, "--busy", nodes), tmp_path / "snapshot.json"
+    given = ("--running", jobs, "--at", "2026-11-29T15:00:00Z")
+    assert arnold("snapshot", *cluster, *given, "--output", snapshot).code == 0
+    by_file = arnold("explain", *cluster, *question[2:], *given, "--when", "--json").json
+    by_snapshot = arnold("explain", "--cluster", snapshot, *question[2:], "--when", "--json").json
+    assert by_file["start"]["p50"] is not None
+    assert by_file["start"] == by_snapshot["start"]
+
+
+def test_why_no_start_can_be_told(arnold: Arnold, question: list[Any], running: list[Any], tmp_path: Path) -> None:
+    """Four replicas of three stages are more than the eight nodes; six nodes have no room while no end is known; and
+    no time is left to draw an end.
+    """
+    asked = ["explain", "--cluster", question[1], "--when", "--at", AT]
+    large, endless = tmp_path / "large.yaml", tmp_path / "endless.yaml"
+    large.write_text("{parallelism: {tp: 8, dp: 4, pp: 3}, gpus_per_node: 8}\n")
+    endless.write_text('jobs: [{name: a, nodes: "n[0-5]"}]\n')
+    ran = arnold(*asked, "--job", large, *running, "--json")
+    assert (ran.code, ran.json["start"]["p50"]) == (3, None)
+    assert says(ran.json["never"], "12", "8 of 8")
+    assert says(arnold(*asked, "--job", large, *running).out, "whoever ends", "12")
+    waits = arnold(*asked, "--job", question[3], "--running", endless)
+    assert waits.code == 3
+    assert says(waits.out, "no end is known")
+    # n6 and n7 are in use by nobody who is known, and four nodes would do
+    busy = tmp_path / "busy"
+    busy.write_text("n[6-7]\n")
+    waits = arnold(*asked, "--job", question[3], "--running", endless, "--busy", busy)
+    assert says(waits.out, "no end is known")
+    late = arnold(*asked, "--job", question[3], *running, "--time-limit", 1e-9)
+    assert late.code == 4
+    assert says(late.out, "time ran out")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "start", "before"),
+    [
+        # one that waits is called as one that runs, for 400 hours at most, on a node that is free
+        ("{name: a, nodes: 1, hours: 400}", "2026-11-29T03:00:00Z", 1),
+        # two are called alike: the first has all nodes for ever, the second for one hour
+        ("{name: b, nodes: 8}, {name: b, nodes: 8, hours: 1}", None, 2),
+        # it waits itself, with its turn before the one that wants all
+        ("{name: new, nodes: 4}, {name: b, nodes: 8, hours: 400}", "2026-11-29T03:00:00Z", 0),
+        # the first is of another cluster, so that one is before it
+        ("{name: b, nodes: 9}, {name: c, nodes: 1}, {name: new, nodes: 4}, {name: d, nodes: 8, hours: 9}",
+         "2026-11-29T03:00:00Z", 1),
+        ("{name: b, nodes: 8, hours: 1.0e+300}", None, 1),  # it starts after all times that there are
+    ],
+)  # fmt: skip
+def test_those_that_wait_have_names_and_turns(  # noqa: PLR0917
+    arnold: Arnold, question: list[Any], tmp_path: Path, waiting: str, start: str | None, before: int
+) -> None:
+    """Seven of the eight nodes are free from 3 o'clock on, which is said, and four are enough."""
+    file = tmp_path / "jobs.yaml"
+    file.write_text(f'jobs: [{{name: a, nodes: "n[0-6]", ends: 2026-11-29T03:00:00Z}}]\nwaiting: [{waiting}]\n')
+    ran = arnold("explain", *question, "--running", file, "--when", "--at", AT, "--policy", "fifo", "--json")
+    assert ran.json["start"]["p10"] == ran.json["start"]["p90"] == start
+    assert says(" ".join(ran.json["notes"]), f"{before} jobs wait before it") is (before > 0)
+
+
 def test_the_job_that_loses_least_is_stopped(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
     """Of a 36 GPU-hours would be lost, of b 8, two nodes since half an hour; c is protected; b's two are enough."""
     ran = arnold("explain", *question, *running, "--stop", "--at", AT, "--json")
@@ -192,6 +285,16 @@ def test_a_job_is_scored_where_it_runs(arnold: Arnold, question: list[Any], tmp_
     assert says(arnold("score", *question, "--nodes", nodes).out, "2.0", "1.5")
 
 
+def test_a_saved_placement_says_its_job(arnold: Arnold, question: list[Any], tmp_path: Path) -> None:
+    """It is scored without a job file, by its alpha of 0.5 unless another is given; a host file says no job."""
+    saved, hosts = tmp_path / "saved.json", tmp_path / "saved.hostfile"
+    assert arnold("place", *question, "--output", saved, "--output", hosts).code == 0
+    asked = ["score", *question[:2], "--nodes"]
+    assert arnold(*asked, saved, "--json").json["job"]["alpha"] == 0.5
+    assert arnold(*asked, saved, "--alpha", "1", "--json").json["job"]["alpha"] == 1.0
+    assert says(arnold(*asked, hosts).err, "--job")
+
+
 def test_jobs_of_every_form_hold_their_nodes(arnold: Arnold, question: list[Any], running: list[Any]) -> None:
     """`place` beside jobs on six of eight nodes has no room for four."""
     ran = arnold("place", *question, *running, "--at", AT, "--json")
@@ -207,6 +310,8 @@ def test_jobs_of_every_form_hold_their_nodes(arnold: Arnold, question: list[Any]
         (["--running", "JOBS"], ("--when", "--stop")),
         (["--when", "--running", "JOBS", "--at", "yesterday"], ("--at",)),
         (["--when", "--running", "JOBS", "--at", "2027-01-01"], ("'a'", "--at")),
+        (["--when", "--running", "JOBS", "--at", AT, "--policy", "easy"], ("--policy", "fifo-backfill")),
+        (["--when", "--running", "JOBS", "--at", AT, "--policy", "fair-share"], ("--policy", "fifo-backfill")),
     ],
 )
 def test_what_cannot_be_asked(

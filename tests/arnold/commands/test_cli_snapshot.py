@@ -95,6 +95,7 @@ def test_two_snapshots_are_compared(arnold: Arnold, files: list[Any], snapshot: 
     ("change", "facts"),
     [
         ({"version": 2}, ("snapshot.json:3", "version 2", "To fix:")),
+        ({"utc_offset": 86400}, ("snapshot.json:5", "utc_offset", "To fix:")),
         ({"time": "yesterday"}, ("snapshot.json:4", "time", "To fix:")),
         ({"surprise": 1}, ("snapshot.json", "surprise", "To fix:")),
     ],

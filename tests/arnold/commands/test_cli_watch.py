@@ -195,6 +195,13 @@ def test_nodes_of_no_gang_are_asked_of_nobody(api: FakeCluster, arnold: Arnold, 
     assert (ran.code, ran.json["gangs"], prometheus.asked) == (0, [], [])
 
 
+def test_gangs_of_which_none_can_be_judged(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """Two nodes of a gang have no peers: the round says so and ends with 2, as where there is no metric of any."""
+    with serving(power({})) as prometheus:
+        ran = watch(arnold, prometheus.url, tmp_path, "--only", "n[00-01]", "--json")
+    assert (ran.code, [gang["judged"] for gang in ran.json["gangs"]]) == (2, [False])
+
+
 def test_only_a_live_kubernetes_is_watched(arnold: Arnold, tmp_path: Path) -> None:
     """A file has no gangs that run."""
     ran = arnold("watch", "--cluster", "cluster.csv", "--prometheus", "http://p:1", "--store", tmp_path / "s", "--json")

@@ -568,6 +568,21 @@ def test_a_node_that_is_drained(how: dict[str, Any]) -> None:
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True, True]
 
 
+@pytest.mark.parametrize("how", [{"allocatable": 7}, {"gpus": 7}, {"gpus": 4}, {"gpus": 0}])
+def test_a_node_with_too_few_gpus(how: dict[str, Any]) -> None:
+    """A GPU of it has failed, or it came back with fewer: its own pod stays, the pod that comes anew goes elsewhere."""
+    world = bound()
+    before = world.plan("g").nodes
+    for where in before[:2]:
+        minipod = f"mp{where[1]}"
+        world.state.put_node(node(where, minipod, f"{minipod}r0", **how))
+    world.recreate("g-1")
+    world.settle()
+    after = world.plan("g").nodes
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True, True]
+    assert world.node_of("g-1") == after[1]
+
+
 def test_taints_that_the_pods_tolerate() -> None:
     """A pool's own taint keeps nobody away who tolerates it."""
     taint = {"key": "pool", "value": "gpu", "effect": "NoSchedule"}

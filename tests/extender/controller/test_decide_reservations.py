@@ -103,22 +103,24 @@ def test_it_expires_when_its_gang_does_not_come() -> None:
 
 
 def test_lost_nodes_are_named() -> None:
-    """Gone, cordoned, repelling, of another size: at once; not Ready: after a while; in use: never."""
+    """Gone, cordoned, repelling, of another size, with a GPU less: at once; not Ready: after a while; in use: never."""
     state = state_of(
         [
             *minipods(2),
             node("cordoned", unschedulable=True),
             node("tainted", taints=[{"key": "x", "effect": "NoSchedule"}]),
             node("small", gpus=4),
+            node("ill", allocatable=7),
             node("away", ready="Unknown", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]),
         ],
         [pod("s", node="m0-0", phase="Running")],
     )
-    reservation = reserve(state, "m0-0", "m0-1", "gone", "cordoned", "tainted", "small", "away")
+    reservation = reserve(state, "m0-0", "m0-1", "gone", "cordoned", "tainted", "small", "ill", "away")
     # The node has not been Ready since 11:59:00.
     since = -1.0
-    assert decided(state, reservation, minutes=since + 0.4).lost == ("gone", "cordoned", "tainted", "small")
-    assert decided(state, reservation, minutes=since + 0.5).lost == ("gone", "cordoned", "tainted", "small", "away")
+    at_once = ("gone", "cordoned", "tainted", "small", "ill")
+    assert decided(state, reservation, minutes=since + 0.4).lost == at_once
+    assert decided(state, reservation, minutes=since + 0.5).lost == (*at_once, "away")
 
 
 def test_another_size_wants_another_zone() -> None:

@@ -29,6 +29,7 @@ from extender.cluster_api.client import (
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
+from extender.controller import actions as act
 from extender.controller import pacing
 from extender.controller.loop import GangController, Planning, PlanningOutcome
 from extender.controller.pacing import Timeouts
@@ -248,6 +249,38 @@ def test_from_pods_to_nodes_and_away() -> None:
             for rank in range(SIZE):
                 api.remove(PODS, f"g-{rank}", SPACE)
             await until(lambda: plan(api, "g") is None, "the plan to go")
+
+    run(scenario)
+
+
+def test_nodes_are_promised_while_their_plan_is_written() -> None:
+    """From the moment at which it is sent, and no longer where it is refused; what others have since is theirs."""
+
+    async def scenario() -> None:
+        api = cluster()
+        seen: list[tuple[GangKey | None, ...]] = []
+        original = api.replace
+        async with running(api) as replica:
+            promised_to = replica.state.fleet.promised_to
+
+            async def replace(*args: Any, **kwargs: Any) -> bytes:
+                seen.append(tuple(map(promised_to, ("m0-0", "m0-1", "m0-2"))))
+                return await original(*args, **kwargs)
+
+            submit(api, "g", 2)
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
+            held = replica.state.plans[g := GangKey(SPACE, "g")]
+            api.replace = replace  # type: ignore[method-assign]
+            api.fail_next("replace/status", Conflict("changed", status=409, reason="Conflict"))
+            with pytest.raises(Conflict):
+                await replica.writer.write(held.moved_to(("m0-1", "m0-2")))
+            assert seen[0] == (g, g, g)
+            assert tuple(map(promised_to, ("m0-0", "m0-1", "m0-2"))) == (g, g, None)
+            # a plan that was decided on before another gang was given its nodes is not written
+            h = GangKey(SPACE, "h")
+            writes = len(seen)
+            await replica.controller._carry_out(h, [act.Write(held.replace(key=h, uid="", resource_version=""))])
+            assert (len(seen), phase(api, "h")) == (writes, None)
 
     run(scenario)
 

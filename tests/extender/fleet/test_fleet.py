@@ -180,6 +180,14 @@ def test_annotations_grade_nodes_until_they_end() -> None:
     assert seen(fleet, now=NOW + timedelta(minutes=1)).slowdown.tolist() == [1.0]
 
 
+def test_annotations_grade_nodes_from_when_they_begin() -> None:
+    """The same of 1.3 from noon and a minute on."""
+    since = {"arnold.dev/slowdown": "1.3", "arnold.dev/slowdown-since": "2026-11-21T12:01:00Z"}
+    fleet = fleet_of(node("n", annotations=since))
+    assert seen(fleet).slowdown.tolist() == [1.0]
+    assert seen(fleet, now=NOW + timedelta(minutes=1)).slowdown.tolist() == [1.3]
+
+
 @pytest.mark.parametrize(
     "notes", [{"arnold.dev/slowdown": "slow"}, {"arnold.dev/slowdown": "2", "arnold.dev/slowdown-until": "x"}]
 )

@@ -58,6 +58,16 @@ def test_extended_resources_choose_the_nodes() -> None:
     assert set(plan.nodes) == {"x0", "x1"}
 
 
+def test_gpus_are_those_that_the_pods_name() -> None:
+    """Four nodes of AMD and four of NVIDIA: a gang of either is where its GPUs are, and one of five has no room."""
+    nodes = [*minipods(4), *(node(f"x{i}", "mp1", gpus=0, offers={"amd.com/gpu": "8"}) for i in range(4))]
+    of_amd = gang_pods("a", 4, gpus=0, asks={"amd.com/gpu": "8"})
+    plans = plan_all(state_of(nodes, [*of_amd, *gang_pods("g", 4), *gang_pods("h", 5)]))
+    assert set(plans["a"].plan.nodes) == {f"x{i}" for i in range(4)}
+    assert set(plans["g"].plan.nodes) == {f"m0-{i}" for i in range(4)}
+    assert says(plans["h"].plan.message, "4 with GPUs that are no nvidia.com/gpu")
+
+
 def test_host_ports_choose_the_nodes() -> None:
     """A host port that another pod has on the first node leaves the second."""
     box: Json = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}, "ports": [{"hostPort": 8080}]}

@@ -380,6 +380,22 @@ def test_a_broken_dump_is_left_out_leniently() -> None:
         diagnose_files([lines(progress()), cut], lenient=True)
 
 
+def test_an_empty_dump_is_a_broken_one(tmp_path: Path) -> None:
+    """A rank was killed before it wrote its dump: leniently the others are judged, format said or not."""
+    files = [tmp_path / f"nccl_trace_rank_{rank}.json" for rank in range(3)]
+    for rank, file in enumerate(files[:2]):
+        file.write_text(dump(rank, [entry("a", 5, "started", retired=True)], GROUPS).text)
+    files[2].write_text("\n")
+    sources = [read_trace(str(file)) for file in files]
+    for said in (None, "flight-recorder"):
+        _, found = diagnose_files(sources, format=said, lenient=True)
+        assert [note for note in found.notes if says(note, "left out", str(files[2]))]
+        with pytest.raises(InvalidInput, match="is empty"):
+            diagnose_files(sources, format=said)
+    with pytest.raises(InvalidInput, match="is empty"):
+        diagnose_files([lines(progress()), sources[2]], format="progress", lenient=True)
+
+
 def test_dumps_must_be_of_one_job() -> None:
     """Two dumps of a rank, or groups that disagree, are refused."""
     with pytest.raises(InvalidInput, match="second dump of rank 0"):

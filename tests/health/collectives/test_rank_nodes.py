@@ -38,6 +38,12 @@ def test_nodes_by_host(table: dict[str, str], hosts: list[str | None]) -> None:
     assert nodes_of(members, Source("n.csv", text)) == expected
 
 
+def test_hosts_are_found_in_other_spellings() -> None:
+    """As a record calls them, with the domain or in capitals, or as the map does."""
+    members = [Member("rank 0", 0, "N1.lan"), Member("rank 1", 1, "n2")]
+    assert nodes_of(members, Source("n.csv", "host,node\nn1,a\nn2.lan,b\n")) == {0: "a", 1: "b"}
+
+
 def test_the_same_row_twice_is_no_contradiction() -> None:
     """Only another node for the same rank is; 007 and 7 are one rank."""
     text = "rank,node\n7,n1\n007,n1\n"

@@ -98,6 +98,14 @@ def test_healthy_unknown_and_not_looked_at() -> None:
     assert found.all_clears("nvsentinel") == [NodeFlag("n1", "straggler", 1.0, source="nvsentinel")]
 
 
+def test_what_is_not_known_hides_no_breakdown() -> None:
+    """A check without an answer beside one that found something, in either order: what was found counts."""
+    unknown, bad = condition("KernelDeadlock", "Unknown"), condition("ReadonlyFilesystem", "True")
+    reports = reported("node-problem-detector", node("n1", unknown, bad), node("n2", bad, unknown))
+    assert [(flag.node, flag.kind) for flag in reports.flags] == [("n1", "faulty"), ("n2", "faulty")]
+    assert reports.healthy == ()
+
+
 def test_a_condition_that_is_good_when_true() -> None:
     """The EKS agent's."""
     found = reported("eks", node("n1", condition("AcceleratedHardwareReady", "False", message="XID 79")))

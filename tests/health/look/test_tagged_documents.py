@@ -82,6 +82,25 @@ def test_what_a_port_says_in_each_version(tmp_path: Path, words: str, named: boo
     assert [suspect.node for suspect in look_at_folder(str(tmp_path)).suspects] == ["n1"] * named
 
 
+@pytest.mark.parametrize("value", ["9223372036854775794", "140737488355328", "-1", "NaN"])
+def test_a_value_that_dcgm_does_not_have_is_no_error(tmp_path: Path, value: str) -> None:
+    """Fields that a GPU lacks are blank, a number that no count reaches."""
+    fields = ("ROW_REMAP_FAILURE", "ROW_REMAP_PENDING", "ECC_DBE_VOL_TOTAL")
+    (tmp_path / "n7.prom").write_text("".join(f'DCGM_FI_DEV_{name}{{gpu="0"}} {value}\n' for name in fields))
+    assert look_at_folder(str(tmp_path)).suspects == ()
+
+
+def test_tests_of_the_set_up_clear_no_hardware(tmp_path: Path) -> None:
+    """What `dcgmi diag -r 1` runs looks at libraries and permissions: a GPU that stopped is suspected as before."""
+    xid = "[Sun Feb 23 16:24:18 2025] NVRM: Xid (PCI:0000:9b:00): 46, pid=77, name=python\n"
+    (tmp_path / "dmesg-node08.txt").write_text(xid)
+    rows = ("Denylist", "NVML Library", "CUDA Main Library", "Permissions and OS Blocks", "Environment Variables")
+    table = "".join(f"| {name:<25} | Pass |\n" for name in rows)
+    for hardware, sure in (("", "likely"), ("| GPU Memory                | Pass - All |\n", "possible")):
+        (tmp_path / "diag-node08.txt").write_text(f"| Diagnostic                | Result |\n{table}{hardware}")
+        assert [suspect.sure for suspect in look_at_folder(str(tmp_path)).suspects] == [sure]
+
+
 def test_an_empty_name_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as that of a variable which is not set: the folder one stands in is not meant."""
     monkeypatch.chdir(tmp_path)

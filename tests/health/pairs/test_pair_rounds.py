@@ -82,6 +82,15 @@ def test_what_all_pairs_share_cannot_be_told() -> None:
     assert "cannot tell" in findings.notes[0]
 
 
+def test_tests_that_failed_clear_nobody() -> None:
+    """Where the program does not start on any pair nothing is known of any node; of one that ran, its two are well."""
+    failed = [Pair(f"n{2 * k:04}", f"n{2 * k + 1:04}", 0.0) for k in range(20)]
+    nothing = findings_of(failed)
+    assert (nothing.suspects, nothing.cleared, len(nothing.unknown)) == ((), (), 40)
+    findings = findings_of([Pair("a", "b", 390.0), *failed])
+    assert findings.cleared == ("a", "b")
+
+
 def test_suspects_alone_are_tested_against_others() -> None:
     """Each suspect meets another node in each round, near and far, and no two suspects meet."""
     rounds = plan_rounds(LEAVES, range(128), [5, 6])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -191,6 +192,24 @@ def test_flat_and_short_metrics_are_harmless() -> None:
     """All machines equal, or fewer samples than a window: nothing is said about anybody."""
     assert verdict({"cpu_usage": np.full((6, 400), 7.0)}).flags == ()
     assert verdict({"cpu_usage": values(seconds=5)}).flags == ()
+
+
+def test_exporters_that_name_a_machine_differently_hide_no_fault() -> None:
+    """The exporter of CPUs calls machines by their addresses, that of GPUs by their names: each metric has 12 peers."""
+    made, gpus = values(), values(1)
+    made[3, 200:520] *= 0.1
+    gpus[5, 200:520] *= 0.1
+    given = recording({"cpu_usage": made, "gpu_power_draw": gpus})
+    cpus = replace(given.metrics["cpu_usage"], machines=tuple(f"10.0.0.{k:02}" for k in range(len(made))))
+    given = replace(given, metrics={**given.metrics, "cpu_usage": cpus})
+    found = judge(given, list(detect(given, ComparisonSettings())))
+    assert (found.machines, [flag.node for flag in found.flags]) == (12, ["10.0.0.03", "n05"])
+    assert all("its 11 peers" in flag.evidence for flag in found.flags)
+    (note,) = given.only(["n05", "n06"]).notes
+    assert says(note, "cpu_usage", "10.0.0.00")
+    few = replace(given, metrics={name: samples.only(samples.machines[:3]) for name, samples in given.metrics.items()})
+    with pytest.raises(InvalidInput, match="has 3 machines"):
+        list(detect(few, ComparisonSettings()))
 
 
 def test_three_machines_are_too_few() -> None:

@@ -244,15 +244,16 @@ def test_prometheus_answers(read: Read) -> None:
         series("n1", [[1.8e9, "50"], [1.8e9 + 1, "NaN"]], __name__="DCGM_FI_DEV_GPU_UTIL"),
         series("n2", [[1.8e9, "60"]], __name__="DCGM_FI_DEV_GPU_UTIL"),
     )
-    second = answer({"metric": {"instance": "n1:9400"}, "values": [[1.8e9, "7"]]})
+    second = answer({"metric": {"instance": "n1:9400"}, "values": [[1.8e9, "7"]]}) | {"warnings": ["store away"]}
     found = read(json.dumps([first, second]))
     assert as_rows(found) == [
         ("gpu_duty_cycle", 1.8e9, "n1", 50.0),
         ("gpu_duty_cycle", 1.8e9, "n2", 60.0),
         ("value", 1.8e9, "n1", 7.0),
     ]
-    (note,) = found.notes
+    note, warning = found.notes
     assert says(note, "missing", "1 sample", "DCGM's blank")
+    assert warning == "Prometheus warns: store away"
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,14 @@ def test_a_query_that_finds_nothing_is_noted() -> None:
     assert "no series of a" in found.notes
 
 
+def test_what_prometheus_warns_of_is_noted() -> None:
+    """An answer of a Thanos of which a store is away is a success, and lacks the machines of that store."""
+    warned = {"warnings": ["store a: unavailable", "store a: unavailable"], "infos": ["not a counter"]}
+    with serving(lambda *asked: machines()(*asked) | warned) as prometheus:
+        found = Endpoint(prometheus.url).fetch({"a": "some", "b": "some"}, start=0.0, end=9.0, step=1.0)
+    assert found.notes == ("Prometheus warns: store a: unavailable",)
+
+
 def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
     """What is said of it can stand in a log."""
     with pytest.raises(InvalidInput, match="password") as caught:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from scheduler.placement.mip import (
     arnold_mip_highs,
     hand_out,
     solve,
+    without_events_of_scip,
 )
 from scheduler.placement.types import Limits
 from tests.case_counts import examples
@@ -138,6 +141,15 @@ def test_time_limit_without_a_placement_claims_nothing() -> None:
     assert not proposal.complete
     assert proposal.infeasible == ""
     assert "mip_objective" not in proposal.statistics
+
+
+def test_scip_complains_of_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither a solve nor its interrupter says errors that are none; what others say meanwhile is said."""
+    arnold_mip().place(paper_cluster("i"), Job("i", Parallelism(tp=4, dp=12, pp=2), alpha=0.5), Limits())
+    assert capfd.readouterr() == ("", "")
+    with without_events_of_scip():
+        os.write(2, b"[scip_event.c:305] ERROR: SCIPcatchEvent\nheard\n")
+    assert capfd.readouterr() == ("", "heard\n")
 
 
 def test_contiguous_ranks_share_a_minipod() -> None:

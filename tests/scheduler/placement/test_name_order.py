@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,11 +81,15 @@ def test_slow_nodes_where_healthy_ones_keep_no_constraint() -> None:
     assert outcome.status == "infeasible"
 
 
-def test_what_a_free_order_would_add_is_said() -> None:
-    """Two pipelines of four stages on three minipods of three nodes: by name both cross more than they have to."""
+@pytest.mark.parametrize("alpha", [0.3, 1 / 7, 6 / 7])
+def test_what_a_free_order_would_add_is_said(alpha: float) -> None:
+    """Two pipelines of four stages on three minipods of three nodes: by name both cross more than they have to, which
+    is proved, also where no millionths say the weights.
+    """
     cluster = cluster_of([*range(9)], set())
-    job = Job("j", Parallelism(tp=8, dp=2, pp=4), alpha=0.3, level="minipod")
+    job = Job("j", Parallelism(tp=8, dp=2, pp=4), alpha=alpha, level="minipod")
     outcome = run(IN_ORDER, cluster, job, Limits(seconds=20, workers=1))
+    assert outcome.status == "optimal"
     free = run(ALGORITHMS.load("exact"), cluster, job, Limits(seconds=20, workers=1))
     assert outcome.evaluation is not None
     assert free.evaluation is not None

@@ -106,6 +106,13 @@ def test_spaces_windows_lines_and_quotes_are_harmless() -> None:
         ("node,rack,slowdown\nn1,r,bad\n", "'bad'", "f:2", "'faulty'"),
         ("node,rack,slowdown,until\nn1,r,1.5,soon\n", "until of node 'n1' is 'soon'", "f:2", "2026-11-17T14:00:00Z"),
         ("node,rack,slowdown,since\nn1,r,2,2026-11-17\n", "no time with a time zone", "f:2", "leave the cell empty"),
+        ("node,slowdown,since\nn1,2,9999-12-31T23:59:59-08:00\n", "time with a time zone", "f:2", "leave"),
+        (
+            "node,slowdown,since,until\nn1,2,2026-11-17T14:00:00Z,2026-11-17T14:00:00Z\n",
+            "ends before it begins",
+            "f:2",
+            "correct until",
+        ),
         ("node,rack\nn1,r\nn2\n", "has 1 cells, the header 2", "f:3", "truncated"),
         ("node,rack\nn1,r,x\n", "has 3 cells, the header 2", "f:2", "every column"),
         ('node,rack\nn1,"r1\n', "not CSV", "f:2", "quotes"),

@@ -274,6 +274,9 @@ def test_the_annotation_is_a_flag_until_its_end(annotations: dict[str, str], slo
     assert [flag.kind for flag in cluster.upcoming] == ["faulty"] * ("arnold.dev/slowdown-since" in annotations)
 
 
+NO_TIME_OF_UTC = "9999-12-31T23:59:59-05:00"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint", "where"),
     [
@@ -294,6 +297,11 @@ def test_the_annotation_is_a_flag_until_its_end(annotations: dict[str, str], slo
         ),
         (
             listing(node("n1", annotations={"arnold.dev/slowdown": "2", "arnold.dev/slowdown-since": "Friday"})),
+            "annotation arnold.dev/slowdown-since",
+            "f:2",
+        ),
+        (
+            listing(node("n1", annotations={"arnold.dev/slowdown": "2", "arnold.dev/slowdown-since": NO_TIME_OF_UTC})),
             "annotation arnold.dev/slowdown-since",
             "f:2",
         ),

@@ -246,6 +246,26 @@ def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
         assert alone.evaluation.closer["rack"] <= other + 1e-9
 
 
+def test_racks_of_no_weight_count_among_equals() -> None:
+    """A weight of 0 makes racks no part of the objective: of equal placements the one with the fewest is found still.
+
+    One pod has racks of one node, one of three, one 4 + 4: all eight cells lie in this one, two rows in each rack.
+    """
+    cluster = racks((1,) * 8, (3,) * 3, (4, 4))
+    job = Job("job", Parallelism(tp=8, dp=4, pp=2), level="minipod", levels=(LevelWeight("rack", 0.0),))
+    found = placed(cluster, job, 0.5).evaluation
+    assert found is not None
+    assert found.closer == {"rack": pytest.approx(0.3 * 2 + 0.7 * 1)}
+
+
+def test_a_weight_next_to_nothing() -> None:
+    """A soft term of the least weight that a float has decides nothing, and rules no pair out."""
+    cluster = racks((4, 4, 4), (4, 4, 4), (4, 4, 4))
+    job = Job("job", Parallelism(tp=8, dp=6, pp=3), level="minipod", counts=(Count("pp", "rack", 5e-324),))
+    found = placed(cluster, job, 0.5)
+    assert (found.status, found.objective) == ("optimal", pytest.approx(0.3 * 2 + 0.7))
+
+
 def test_columns_of_a_pod_need_not_be_alike() -> None:
     """Six pipelines of 16 stages in four pods, a job of the realistic clusters: pods hold one, two, two, one of them.
 
