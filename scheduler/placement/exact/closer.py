@@ -311,7 +311,7 @@ def column_touches(cells: IntArray) -> int:
 
 def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) -> LaidRows:
     """Lay a grid where no row touches more racks than ``pp``, with as few column touches as are found: in bands, and
-    where it is small cell by cell, which also proves that fewer are too few.
+    where it is small by counts of pieces and cell by cell, which also prove that fewer are too few.
 
     :param least: column touches that are needed; ``most``: with more it is of no use.
     :param limit: of each way.
@@ -326,6 +326,7 @@ def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) ->
             grid.rows, grid.columns, (grid.capacities,), (min(dp, len(grid.capacities)), pp), touches=most
         )
         least = max(least, pieces.fewest_touches(limit))
+        # as even as may be: a column has pieces in other pods besides
         even = [
             replace(pieces, pair=(min(pieces.pair[0], -(-touches // grid.columns)), pp), touches=touches)
             for touches in range(least, most + 1)

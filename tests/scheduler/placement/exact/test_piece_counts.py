@@ -29,8 +29,8 @@ def spreads(cells: IntArray) -> Pair:
 @given(seed=st.integers(0, 10**9))
 @examples(80)
 def test_counts_agree_with_all_placements(seed: int) -> None:
-    """All placements of up to six cells on up to five domains in up to three pods: a "no" is right, a placement keeps to
-    both pairs, and no placement with so few rows on a domain touches fewer than counting says.
+    """All placements of up to six cells on up to five domains in up to three pods: a "no" is right, a placement keeps
+    to both pairs, and no placement of the pairs touches fewer domains than counting says.
     """
     chance = random.Random(seed)
     rows, columns = chance.choice([(2, 2), (3, 2), (2, 3), (4, 1), (5, 1), (1, 4)])
