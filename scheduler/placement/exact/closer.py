@@ -325,11 +325,13 @@ def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) ->
         pieces = PieceCounts(
             grid.rows, grid.columns, (grid.capacities,), (min(dp, len(grid.capacities)), pp), touches=most
         )
-        least = max(least, pieces.fewest_touches(limit))
-        # as even as may be: a column has pieces in other pods besides
+        fewest = pieces.fewest_touches(limit)
+        least = max(least, fewest)
+        # as even as may be: a column has pieces in other pods besides; none where not all cuts are listed
         even = [
             replace(pieces, pair=(min(pieces.pair[0], -(-touches // grid.columns)), pp), touches=touches)
             for touches in range(least, most + 1)
+            if fewest
         ]
         end = clock() + min(limit.wall, limit.effort / 2)
         for counts in even:
