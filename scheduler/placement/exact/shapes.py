@@ -99,7 +99,8 @@ class ShapeChoices:
         Where one choice takes long another one mostly does not, and one that has a placement is enough.
         """
         choices: list[list[Shape]] = []
-        while len(choices) < _OF_A_TURN and not self._used_up:
+        # each is decided as if alone: where little time is left one after another
+        while len(choices) < (_OF_A_TURN if end - clock() > _EFFORT else 1) and not self._used_up:
             number = len(self._looked_at)
             # every other one at random: on some clusters these have placements, on others those that come anyway
             limit = Slice(_EFFORT, end - clock(), number, light=True, random=number % 2 == 1)
@@ -109,10 +110,7 @@ class ShapeChoices:
             if next_shapes is not None:
                 choices.append(next_shapes)
                 self._looked_at.append(next_shapes)
-        # each is decided as if alone: where little time is left each gets its part
-        left = end - clock()
-        effort = _EFFORT if left > _EFFORT else max(0.0, left) / len(choices or [0])
-        answers = self._search.side_by_side([partial(self._decide, shapes, end, effort=effort) for shapes in choices])
+        answers = self._search.side_by_side([partial(self._decide, shapes, end) for shapes in choices])
         for answer, cells in answers:
             if cells is not None:
                 self._search.lattice.build(cells, "shapes")
@@ -125,12 +123,12 @@ class ShapeChoices:
             self._search.lattice.refute(self.pair, "shapes", sentence)
 
     def _decide(
-        self, shapes: Sequence[Shape], end: float, seed: int = 0, *, effort: float = _EFFORT, light: bool = False
+        self, shapes: Sequence[Shape], end: float, seed: int = 0, *, light: bool = False
     ) -> tuple[Answer, IntArray | None]:
         """Return ``"no"`` where no placement has the shapes, or the domain of each cell, shape [rows, columns]."""
         if clock() >= end:
             return "unknown", None
-        limit = Slice(effort, end - clock(), seed, light=light)
+        limit = Slice(_EFFORT, end - clock(), seed, light=light)
         most = _CROSSINGS if self._view is None else _CROSSINGS_OF_TWO
         sets = CrossingSets(self._search.problem, self.pair, shapes, most=most, alone=_NUMBERS)
         if not sets.few and self._view is None:

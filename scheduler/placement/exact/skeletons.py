@@ -439,7 +439,8 @@ class RowsOnDomainPairs:
 _ROUND_SECONDS, _COVER_SECONDS = 2e-3, 1e-7
 
 _PATTERNS = 24  # that a round adds, the cheapest: a few make the prices settle in fewer rounds
-_LOOKED_AT = 100_000  # Sets on the way to covers, up to which these are listed: some tenths of a second
+# Sets on the way to covers, up to which these are listed; and of work, to look at one
+_LOOKED_AT, _SET_SECONDS = 100_000, 4e-6
 _PRICE_UNIT = 1000  # Price of the dearest cell of a domain: fine enough to tell rows apart, and small for CP-SAT
 _EPS = 1e-6  # Prices and numbers of rows closer than this are equal: the linear program works in floating point
 
@@ -494,6 +495,7 @@ def covers(serves: BoolArray, pp: int, most: int, pods: Pods | None = None) -> B
             if larger not in visited:
                 visited.add(larger)
                 stack.append((larger, covered | serves_bits[k]))
+    spend(_SET_SECONDS * len(visited))
     return np.array([[cover >> k & 1 for k in range(serves.shape[0])] for cover in sorted(found)], dtype=np.bool_)
 
 
