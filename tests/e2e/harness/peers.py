@@ -16,7 +16,7 @@ import urllib3
 import yaml
 
 from tests.e2e.harness.certificates import LOOPBACK
-from tests.e2e.harness.client import Object, client_context, home_of
+from tests.e2e.harness.client import ApiError, Object, client_context, home_of
 from tests.e2e.harness.nodes import GPU
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process
@@ -123,8 +123,11 @@ def running(peer: Peer, plane: ControlPlane, say: Callable[[str], None]) -> Iter
     try:
         urls = [webhook["clientConfig"]["url"] for it in webhooks for webhook in it["webhooks"]]
         wait_until(lambda: all(_answers(url, plane.certificates.authority) for url in urls), f"{peer.name}'s webhooks")
-        for configuration in webhooks:
+        # what fills objects in first: a controller that checks one that is not filled in may break
+        for configuration in sorted(webhooks, key=lambda it: it["kind"]):
             plane.admin.apply(configuration)
+            if configuration["kind"] == "MutatingWebhookConfiguration":
+                _wait_for_mutations(plane)
         yield process
     finally:
         for resource in peer.resources:
@@ -256,6 +259,39 @@ def _answers(url: str, authority: Path) -> bool:
             return pool.request("POST", url, body=b"{}", retries=False).status != HTTPStatus.NOT_FOUND
         except urllib3.exceptions.HTTPError:
             return False
+
+
+def _wait_for_mutations(plane: ControlPlane) -> None:
+    """Wait until the API server asks every mutating webhook that was applied before.
+
+    It takes them up later, in the order in which they were written: one is written here that nobody serves, and taken
+    away again once it is missed.
+    """
+    name = "asked-up-to-here.example.com"
+    labels = {"probe": name}
+    configuration = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe", "labels": labels}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    webhook = {
+        "name": name,
+        "clientConfig": {"url": f"https://{LOOPBACK}:{free_port()}/"},
+        "rules": [rule],
+        "objectSelector": {"matchLabels": labels},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    written = {**kind, "metadata": {"name": name}, "webhooks": [webhook]}
+    plane.admin.apply(written)
+
+    def asked() -> bool:
+        try:
+            plane.admin.request("POST", "api/v1/namespaces/default/configmaps?dryRun=All", configuration, patient=False)
+        except ApiError as refusal:
+            return name in str(refusal)
+        return False
+
+    wait_until(asked, "the API server's list of mutating webhooks")
+    plane.admin.request("DELETE", f"{home_of(written)}/{name}")
 
 
 def _documents(file: Path) -> list[Object]:
