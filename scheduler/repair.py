@@ -153,7 +153,7 @@ def repair(
     try:
         before = evaluate(was, job, nodes)
     except InvalidPlacement:  # it may be elsewhere, too
-        cluster, was = (_with_the_kept(one, job, nodes, gone) for one in (cluster, was))
+        cluster, was = (_with_the_kept(tree, job, nodes, gone) for tree in (cluster, was))
         before = evaluate(was, job, nodes)
     algorithm = algorithm or ALGORITHMS.load("exact")
     load_solver()

@@ -23,19 +23,22 @@ from scheduler.work_clock import clock, cut_short, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
 
 
-def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yield all ways to write a number as that many positive parts in descending order, the most even first."""
+def partitions(total: int, parts: int, largest: int | None = None, smallest: int = 1) -> Iterator[tuple[int, ...]]:
+    """Yield all ways to write a number as that many parts in descending order, the most even first.
+
+    :param largest: part; ``None`` = any.
+    """
 
     def with_largest(left: int, parts: int, largest: int) -> Iterator[tuple[int, ...]]:
         if parts == 1:
-            if left <= largest:
+            if smallest <= left <= largest:
                 yield (left,)
             return
-        for first in range(-(-left // parts), min(largest, left - parts + 1) + 1):
+        for first in range(-(-left // parts), min(largest, left - smallest * (parts - 1)) + 1):
             for rest in with_largest(left - first, parts - 1, first):
                 yield (first, *rest)
 
-    return with_largest(total, parts, total)
+    return with_largest(total, parts, total if largest is None else largest)
 
 
 def lay_bands(rows: int, widths: Sequence[int], rows_in: IntArray) -> IntArray:

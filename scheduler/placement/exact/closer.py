@@ -286,7 +286,7 @@ def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]
 _PARTITIONS = 16  # Of the columns into bands that are tried, those that need fewest touches
 _CELL_CHOICES = 1_200  # Cells times racks up to which each cell is decided: with more no solver finds what bands do not
 _PIECE_CHOICES = 3_000  # The same up to which pieces are counted: with more hardly any counts are laid
-_SOLUTIONS = 12  # Counts of pieces that are looked at: those of a pod are small
+_POD_SOLUTIONS = 12  # Counts of pieces in a pod that are looked at: they are small
 _CUTS = (1, 2, 3, 4, 6, 8)
 """Prices of a touch, in halves of a cell, at which no rack gains more than its best rectangle."""
 
@@ -335,7 +335,7 @@ def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) ->
         ]
         end = clock() + min(limit.wall, limit.effort / 2)
         for counts in even:
-            laid = counts.lay(replace(limit, effort=limit.effort / 4, wall=end - clock()), _SOLUTIONS)[1]
+            laid = counts.lay(replace(limit, effort=limit.effort / 4, wall=end - clock()), _POD_SOLUTIONS)[1]
             if laid is not None:
                 cells, most = laid, column_touches(laid) - 1
                 break

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, pairwise
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.cpsat import Answer, Slice, solve
+from scheduler.placement.exact.bands import partitions
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.skeletons import EFFORT, Pods, realise
@@ -94,7 +94,7 @@ class PieceCounts:
         for cells in range(self.rows if alone else 1, self.rows + 1):
             fewest = -(-cells // self._largest)
             for pieces in range(fewest, (self.pair[0] if alone else min(self.pair[0], fewest + 1)) + 1):
-                cuts = list(islice(partitions(cells, pieces, self._largest), left + 1))
+                cuts = [*islice(partitions(cells, pieces, self._largest), left + 1)][::-1]
                 left -= len(cuts)
                 if left < 0:
                     return {}
@@ -129,7 +129,7 @@ class PieceCounts:
         for pieces in range(1, min(self.columns, room // self._smallest) + 1):
             cuts += [(height,) * pieces for height in range(self._smallest, -(-room // pieces)) if height <= self.rows]
             left = _ROOM_CUTS - len(cuts)
-            full = list(islice(partitions(room, pieces, min(room, self.rows), self._smallest), max(0, left) + 1))
+            full = [*islice(partitions(room, pieces, self.rows, self._smallest), max(0, left) + 1)][::-1]
             if len(full) > left:
                 return cuts, False
             cuts += full
@@ -223,16 +223,16 @@ class PieceCounts:
         for number in range(solutions):
             if clock() >= end:
                 break
-            one = replace(limit, wall=end - clock(), seed=limit.seed + number, random=number > 0)
-            answer, solver = solve(model, one)
+            seeded = replace(limit, wall=end - clock(), seed=limit.seed + number, random=number > 0)
+            answer, solver = solve(model, seeded)
             if answer == "no" and whole and not number:
-                return solve(model, replace(one, light=True, linearization=2))[0], None
+                return solve(model, replace(seeded, light=True, linearization=2))[0], None
             if answer != "yes":
                 break
-            chance = random.Random(one.seed)
+            chance = random.Random(seeded.seed)
             for _ in range(_DEALS):
                 if clock() < end and (dealt := self._dealt(cuts, solver, chance)) is not None:
-                    cells = self._laid(dealt, one, end)
+                    cells = self._laid(dealt, seeded, end)
                     if cells is not None:
                         return "yes", cells
         return "unknown", None
@@ -310,13 +310,3 @@ def count_pieces(search: PairSearch) -> None:
                     f"groups, with no DP group on more than {pair[0]} domains and no PP group on more than {pair[1]}"
                 )
                 search.lattice.refute(pair, "pieces", sentence)
-
-
-def partitions(total: int, parts: int, largest: int, smallest: int = 1) -> Iterator[Cut]:
-    """Yield the multisets of so many sizes between two that add up to a total, each descending."""
-    if not parts:
-        yield from [()] if not total else []
-        return
-    for first in range(min(largest, total - smallest * (parts - 1)), max(smallest, -(-total // parts)) - 1, -1):
-        for rest in partitions(total - first, parts - 1, first, smallest):
-            yield (first, *rest)

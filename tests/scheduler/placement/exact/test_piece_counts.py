@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.cpsat import Slice
+from scheduler.placement.exact.bands import partitions
 from scheduler.placement.exact.closer import column_touches
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.pieces import SOLUTIONS, PieceCounts, count_pieces, partitions
+from scheduler.placement.exact.pieces import SOLUTIONS, PieceCounts, count_pieces
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits, Pair
 from tests.case_counts import examples
