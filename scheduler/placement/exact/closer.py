@@ -541,7 +541,9 @@ class WholeLines:
 
 
 _BAND_CHOICES = 600  # Racks times bands up to which such a model is made: to presolve more takes seconds
-_BAND_SHARE = 0.1  # Part of the time limit that all of them may take for one pair of the level above
+_BAND_SHARE = 0.2  # Part of the time limit that all of them may take for one pair of the level above
+_BAND_EFFORT = 0.06  # In deterministic time, of each: a seed finds a solution in a tenth of a second, or hardly ever
+_BAND_SEEDS = 4
 
 
 @dataclass(frozen=True)
@@ -551,6 +553,7 @@ class TwoLevelBands:
     rows: int
     columns: int
     racks: tuple[tuple[int, ...], ...]  # of each pod its racks' capacities
+    together: int = 1  # neighbouring rows that lie in one pod
 
     def build(self, pair: Pair, above: Pair, limit: Slice) -> IntArray | None:
         """Return the rack of each cell, numbered pod by pod, shape [rows, columns]; ``None`` = none was found.
@@ -568,12 +571,13 @@ class TwoLevelBands:
         model = cp_model.CpModel()
         held: dict[tuple[int, int], cp_model.IntVar] = {}
         touched: dict[tuple[int, int], cp_model.IntVar] = {}
-        in_pod: dict[tuple[int, int], cp_model.IntVar] = {}
+        in_pod: dict[tuple[int, int], cp_model.LinearExprT] = {}
         first = 0
         for pod, racks in enumerate(self.racks):
             entered = [model.new_bool_var("") for _ in range(wide)]
             for part in range(wide):
-                in_pod[pod, part] = model.new_int_var(0, self.rows, "")
+                groups = model.new_int_var(0, self.rows // self.together, "")
+                in_pod[pod, part] = self.together * groups
                 model.add(in_pod[pod, part] <= self.rows * entered[part])
                 touched[-1 - pod, part] = entered[part]
             for rack, room in enumerate(racks, start=first):
@@ -815,7 +819,9 @@ class CloserSearch:
             known = self._search_inside(wanted, fitting)
         else:
             known = [inf] * len(fitting)
-            for place, (number, pair) in enumerate(product(range(len(fitting)), pairs)):
+            # the roomiest first: what is built there ends the others
+            roomiest = sorted(pairs, key=lambda held: -held[0] * held[1])
+            for place, (number, pair) in enumerate(product(range(len(fitting)), roomiest)):
                 left = len(fitting) * len(pairs) - place
                 of_pair = replace(wanted, end=clock() + (wanted.end - clock()) / left)
                 known[number] = min(known[number], self._search_held(of_pair, fitting[number], pair))
@@ -1027,38 +1033,40 @@ class CloserSearch:
 
     def _lay_bands(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
         """Build pairs by bands in two levels, the roomiest of the cheaper half of the open ones first."""
-        problem = lattice.problem
+        problem, roomiest = lattice.problem, region.roomiest
         end = min(wanted.end, clock() + _BAND_SHARE * self._limits.seconds)
-        roomiest = region.roomiest
         most_racks = np.cumsum([len(pod.racks) for pod in roomiest])
-        failed: list[Pair] = []
-        while clock() < end:
-            waiting = [p for p in lattice.open() if not any(p[0] <= dp and p[1] <= pp for dp, pp in failed)]
-            if not waiting:
-                return
+        failed: set[Pair] = set()  # a smaller pair has other bands
+        while clock() < end and (waiting := [pair for pair in lattice.open() if pair not in failed]):
             target = max(waiting[: (len(waiting) + 1) // 2], key=lambda p: p[0] * p[1])
-            best = self._goals.best
+            ways: list[tuple[TwoLevelBands, IntArray, bool]] = []
             # at first no more pods than lines touch at most, where each is of one wide band
             for turned, few in product((False, True), (True, False)):
                 grid = problem.transposed if turned else problem
                 some = int(np.searchsorted(most_racks * (target[0] if turned else target[1]), _BAND_CHOICES, "right"))
-                pods = roomiest[: min(some, above[0] * above[1]) if few else some]
-                if sum(sum(pod.room) for pod in pods) < problem.cells or (not few and some <= above[0] * above[1]):
-                    continue
-                bands = TwoLevelBands(grid.rows, grid.columns, tuple(pod.room for pod in pods))
+                rooms = tuple(pod.room for pod in roomiest[: min(some, above[0] * above[1]) if few else some])
+                if sum(map(sum, rooms)) >= problem.cells and (few or some > above[0] * above[1]):
+                    order, together = self._tied_lines(wanted, transposed=transposed != turned)
+                    ways.append((TwoLevelBands(grid.rows, grid.columns, rooms, together), order, turned))
+            best = self._goals.best
+            for (bands, order, turned), seed in product(ways, range(_BAND_SEEDS)):
+                if clock() >= end:
+                    break
                 asked, held = (target[::-1], above[::-1]) if turned else (target, above)
                 # the pair above is of the job, the lattice may be of its transpose
                 held = held[::-1] if transposed else held
-                cells = bands.build(asked, held, Slice(EFFORT, end - clock(), self._limits.seed, light=True))
-                if cells is None:
-                    continue
-                laid = np.concatenate([pod.racks for pod in pods])[cells]
-                self._offer(wanted.closer, laid.T if turned != transposed else laid, [pod.racks for pod in pods])
+                limit = Slice(_BAND_EFFORT, end - clock(), seed, light=True)
+                # by itself at first, then otherwise: restarts find what a long search does not
+                limit = replace(limit, linearization=0, workers=1) if seed else limit
+                cells = bands.build(asked, held, limit)
+                if cells is not None:
+                    laid = np.concatenate([pod.racks for pod in roomiest])[cells[np.argsort(order)]]
+                    self._offer(wanted.closer, laid.T if turned != transposed else laid, [p.racks for p in region.pods])
                 if self._goals.best is not best:
                     break
             lattice.most = wanted.most
             if self._goals.best is best:
-                failed.append(target)
+                failed.add(target)
 
     def _count_pieces(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
         """Decide pairs by counts of the pieces of columns, and of rows, from the dearest down; no lines may be tied."""
