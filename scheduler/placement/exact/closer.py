@@ -613,6 +613,7 @@ class TwoLevelBands:
 # All closer levels of a job, one after another.
 
 _TERM_SHARE = 0.5  # Part of the time limit for the pairs of a level where a closer one counts in the objective
+_TERM_ROUNDS = 3  # In each of which what is left of it is shared out anew
 _ALONE_SHARE = 0.25  # Part of the time that is left which the grid on all racks of a region may take, without its pods
 _COUNTS = 2_000  # Lines times racks up to which they are counted: with more none was proved within sixty seconds
 _SKELETONS = 400  # Lines times racks up to which skeletons are looked for: with more none was found in ten seconds
@@ -753,24 +754,27 @@ class CloserSearch:
         closer = GridReduction(cluster, job, reduction.slowest)
         s_most, r_most = reduction.problem.largest_pair
         fixed, known = bounds.least(rest) if rest else 0.0, bounds.lattices[above.name]
-        pairs = sorted((w * s + v * r + fixed, (s, r)) for s, r in product(range(1, s_most + 1), range(1, r_most + 1)))
-        pairs = [(before, pair) for before, pair in pairs if not known.is_refuted(pair)]
-        every, least = np.flatnonzero(reduction.admitted).astype(np.int32), inf
+        # what the objective is at least with each pair above
+        least = {
+            (s, r): w * s + v * r + fixed + dp + pp
+            for s, r in product(range(1, s_most + 1), range(1, r_most + 1))
+            if not known.is_refuted((s, r))
+        }
+        every = np.flatnonzero(reduction.admitted).astype(np.int32)
         end = min(self._end, clock() + _TERM_SHARE * self._limits.seconds)
-        for place, (before, pair) in enumerate(pairs):
-            if before + dp + pp >= goals.best.costs[0] - TOLERANCE:
-                break
-            if clock() >= end:
-                least = min(least, before + dp + pp)
-                break
-            waiting = sum(cost + dp + pp < goals.best.costs[0] - TOLERANCE for cost, _ in pairs[place:])
-            until = clock() + max(LEAST_SECONDS, (end - clock()) / waiting)
-            wanted = Wanted(goals, 0, closer, above, until, before, dp + pp)
-            nodes = self._each(above, every) if pair == (1, 1) else [every]
-            regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
-            of_pair = min(self._search_level(wanted, regions, [pair]), default=inf)
-            least = min(least, before + (dp + pp) * of_pair)
-        goals.raise_bound(0, least)
+        for _ in range(_TERM_ROUNDS):
+            for pair in sorted(least, key=lambda above: (least[above], above)):
+                waiting = sum(bound < goals.best.costs[0] - TOLERANCE for bound in least.values())
+                if least[pair] >= goals.best.costs[0] - TOLERANCE or clock() >= end:
+                    break
+                before = w * pair[0] + v * pair[1] + fixed
+                until = clock() + max(LEAST_SECONDS, (end - clock()) / waiting)
+                wanted = Wanted(goals, 0, closer, above, until, before, dp + pp)
+                nodes = self._each(above, every) if pair == (1, 1) else [every]
+                regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
+                of_pair = min(self._search_level(wanted, regions, [pair]), default=inf)
+                least[pair] = max(least[pair], before + (dp + pp) * of_pair)
+        goals.raise_bound(0, min(least.values(), default=inf))
 
     def _forced(self) -> Job:
         """Return the job with its soft terms as holds where all placements as good in the objective keep them so: a
