@@ -344,7 +344,7 @@ def test_skeletons_in_pods_settle_every_pair(seed: int) -> None:
     grid, pod_of = GridProblem(*shape, tuple(room[order].tolist())), pod_of[order]
     outer = GridProblem(*shape, tuple(map(sum, pods)))
     lattice = Lattice(grid, 0.4, 0.6)
-    decide_in_pods(PairSearch(lattice, Limits(seconds=20.0, workers=1, clock="work")), Pods(tuple(pod_of), above))
+    decide_in_pods(PairSearch(lattice, Limits(seconds=20.0, workers=1)), Pods(tuple(pod_of), above))
     there = set()
     for placement in itertools.product(range(len(pod_of)), repeat=grid.cells):
         cells = np.reshape(placement, shape)
@@ -364,7 +364,7 @@ def test_skeletons_see_pods_and_racks_at_once() -> None:
     grid, of_rack = GridProblem(4, 2, (2, 2, 2, 2)), (0, 0, 1, 1)
     for above, least in (((1, 2), (2, 2)), ((2, 1), (2, 2))):
         lattice = Lattice(grid, 0.5, 0.5)
-        decide_in_pods(PairSearch(lattice, Limits(seconds=20.0, workers=1, clock="work")), Pods(of_rack, above))
+        decide_in_pods(PairSearch(lattice, Limits(seconds=20.0, workers=1)), Pods(of_rack, above))
         assert (lattice.best, lattice.proved) == (least, True)
 
 
