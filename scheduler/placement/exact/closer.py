@@ -541,7 +541,7 @@ class WholeLines:
 
 
 _BAND_CHOICES = 600  # Racks times bands up to which such a model is made: to presolve more takes seconds
-_BAND_SHARE = 0.2  # Part of the time limit that all of them may take for one pair of the level above
+_BAND_SHARE = 0.1  # Part of the time limit that all of them may take for one pair of the level above
 _BAND_EFFORT = 0.06  # In deterministic time, of each: a seed finds a solution in a tenth of a second, or hardly ever
 _BAND_SEEDS = 4
 

@@ -389,12 +389,15 @@ def test_few_of_many_pods_serve_a_job() -> None:
 @given(seed=st.integers(0, 10**9))
 @examples(15)
 def test_bands_in_two_levels_keep_both_pairs(seed: int) -> None:
-    """Whatever pair is asked for at either level: a placement fits the racks, and has no more of either spread."""
+    """Whatever pair is asked for at either level: a placement fits the racks, and has no more of either spread; rows that
+    stay together lie in one pod in each column.
+    """
     chance = random.Random(seed)
     pods = tuple(tuple(chance.choices(range(1, 7), k=chance.randint(1, 4))) for _ in range(chance.randint(1, 4)))
-    rows, columns = chance.randint(1, 5), chance.randint(1, 5)
+    together = chance.randint(1, 3)
+    rows, columns = together * chance.randint(1, 5 // together), chance.randint(1, 5)
     pair, above = ((chance.randint(1, 4), chance.randint(1, 4)) for _ in range(2))
-    cells = TwoLevelBands(rows, columns, pods).build(pair, above, Slice(1.0, 60.0))
+    cells = TwoLevelBands(rows, columns, pods, together).build(pair, above, Slice(1.0, 60.0))
     if cells is None:
         return
     room = [rack for pod in pods for rack in pod]
@@ -403,6 +406,17 @@ def test_bands_in_two_levels_keep_both_pairs(seed: int) -> None:
     for domains, (dp, pp) in ((cells, pair), (pod_of[cells], above)):
         assert max(len(set(column)) for column in domains.T.tolist()) <= dp
         assert max(len(set(row)) for row in domains.tolist()) <= pp
+    assert all((pod_of[cells[row]] == pod_of[cells[row - row % together]]).all() for row in range(rows))
+
+
+def test_bands_are_found_after_restarts() -> None:
+    """A cluster filled to 95 %, 13 leaves of four racks of 4 or 3 and one of 3, 2 and 1 nodes: eight columns of 25 need
+    seven racks each, with one of 55 shared.  In pairs of columns, three leaves of two columns each and a half, they do.
+    """
+    pods = [(4, 4, 4, 4)] * 9 + [(4, 4, 4, 3)] * 4 + [(3, 2, 1)]
+    job = Job("job", Parallelism(tp=8, dp=25, pp=8), alpha=0.5, level="minipod")
+    closer = placed(racks(*pods), job).closer["rack"]
+    assert (closer.dp, closer.pp, closer.proved) == (7, 8, True)
 
 
 def test_bands_in_two_levels_where_pods_matter() -> None:
