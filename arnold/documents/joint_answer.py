@@ -80,10 +80,7 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], outc
 
 
 def print_joint_placement(out: Console, instances: Sequence[Instance], document: JointDocument, *, then: str) -> None:
-    """Print where several jobs go, or which of them to leave out.
-
-    :param then: the command to go on with.
-    """
+    """Print where several jobs go, or which of them to leave out; ``then`` is the command to go on with."""
     verdict = status_words(document.status, document.stopped_at)
     if document.gap:
         verdict += f", gap {document.gap:.1%}"

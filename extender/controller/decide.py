@@ -64,11 +64,7 @@ BEHIND = "BehindOthers"  # it has rested, and others that came before go first
 
 
 def decide(
-    state: ClusterCache,
-    now: datetime,
-    terms: Timeouts,
-    *,
-    keys: Iterable[GangKey] | None = None,
+    state: ClusterCache, now: datetime, terms: Timeouts, *, keys: Iterable[GangKey] | None = None
 ) -> act.Decision:
     """Return what to do about gangs.
 
