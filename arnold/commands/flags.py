@@ -465,8 +465,7 @@ def list_(*, which: WhichCluster) -> None:
     from arnold.documents.kubernetes_answers import flags_document, print_flags
     from extender.node_flags import NodeFlags, on_cluster
 
-    document = flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC))
-    answer(document, print_flags)
+    answer(flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC)), print_flags)
 
 
 @command.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
@@ -488,5 +487,4 @@ def clear(*, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> N
         problem = "name nodes, or all of them, and not both" if nodes else "no node is named"
         raise InvalidInput(problem, where="arnold flags clear", fix="name nodes, or say --all")
     names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
-    changes = on_cluster(which, lambda flags: flags.clear(names))
-    answer(FlagsChangedDocument(tuple(changes), expired=0), print_changed)
+    answer(FlagsChangedDocument(tuple(on_cluster(which, lambda flags: flags.clear(names))), expired=0), print_changed)

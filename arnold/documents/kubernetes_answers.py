@@ -325,8 +325,7 @@ def _in_line(message: str) -> str:
 
 def _domains_of(cluster: Cluster, wanted: set[str]) -> dict[str, dict[str, str]]:
     """Return the domains of some nodes, by node and level."""
-    every = (*cluster.levels, *cluster.second_levels)
-    named = [(level.name, level.own_names()) for level in every]
+    named = [(level.name, level.own_names()) for level in (*cluster.levels, *cluster.second_levels)]
     return {
         node: {name: of_nodes[i] for name, of_nodes in named} for i, node in enumerate(cluster.names) if node in wanted
     }

@@ -175,8 +175,7 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         self._served = await self.api.served(self.resource)
         async for page in pages_of(self.api, self._served):
-            decoded = (self._decoded(raw) for raw in page.items or ())
-            objects.extend(item for item in decoded if item is not None)
+            objects.extend(item for item in (self._decoded(raw) for raw in page.items or ()) if item is not None)
             if page.metadata.token:
                 # Others have their turn between two pages.
                 await self.sleep(0)

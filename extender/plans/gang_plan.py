@@ -389,7 +389,6 @@ def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
         reason = "LeftToScheduler" if gang.unchecked else "Understood"
         plan = plan.with_condition(CHECKED, not gang.unchecked, reason, gang.unchecked, now)
     if gang.doubts:
-        message = "; ".join(map(str, gang.doubts))
-        return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, message, now)
+        return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, "; ".join(map(str, gang.doubts)), now)
     hints = plan.condition(HINTS_READ)
     return plan if hints is None else plan.with_condition(HINTS_READ, True, "Understood", "", now)

@@ -326,8 +326,7 @@ class JobFile:
             fix = "give the nodes at least one level, e.g. a rack"
             raise InvalidTopology("the cluster has no levels", where="--cluster", fix=fix)
         try:
-            job = within_the_tree(cluster, self.job)
-            check_held_together(cluster, job)
+            check_held_together(cluster, within_the_tree(cluster, self.job))
         except InvalidJob as error:
             raise InvalidJob(error.message, where=self.where(*error.where.split(".")), fix=error.fix) from None
 

@@ -307,8 +307,7 @@ class SharePart:
                 places = dict[int, list[int]]()
                 for (size, k), count in self.parts[number].items():
                     places.setdefault(size, []).extend([k] * solver.value(count))
-                home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
-                return home[shape.part_of_block]
+                return np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)[shape.part_of_block]
         return None
 
 

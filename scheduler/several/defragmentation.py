@@ -419,8 +419,7 @@ class MoveSearch:
             if i not in kept and share.moves_by:
                 model.running.append(by_counts(model.cp, share, model.sizes))
             elif i not in kept:
-                pieces = share.pieces if units is None else units
-                model.running.append(by_units(model.cp, share, model.sizes, pieces))
+                model.running.append(by_units(model.cp, share, model.sizes, share.pieces if units is None else units))
         return self._program(model, new, cost, most, kept)
 
     def _program(
@@ -462,8 +461,7 @@ class MoveSearch:
         """
         program = self._of_bound(self.limit.target, leaving=True)
         answer, solver = self._least(program, end)
-        least = (self.limit.target + 1, 0) if answer == "no" else self._ranked(solver)
-        self.bound = max(self.bound, least)
+        self.bound = max(self.bound, (self.limit.target + 1, 0) if answer == "no" else self._ranked(solver))
         if answer != "yes" or self.proved:
             return
         leaving = {i for i, part in enumerate(program.model.running) if solver.value(part.moved)}
@@ -591,8 +589,7 @@ class MoveSearch:
 
     def _split(self, free: BoolArray, later: Mapping[int, int]) -> BoolArray:
         """Return nodes for the new job, without as many of each class as others need, the last in order."""
-        kept = last_of_each(self.question.cluster, self.classes, free, later)
-        return free & ~kept & self.classes.admitted(0)
+        return free & ~last_of_each(self.question.cluster, self.classes, free, later) & self.classes.admitted(0)
 
     def _settled(self, nodes: IntArray, targets: Sequence[IntArray]) -> list[IntArray]:
         """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""
