@@ -32,6 +32,7 @@ from extender.kubernetes_names import HISTORY_KIND
 from ground.errors import InvalidInput
 from ground.files import Source, decode_source, open_stream, read_source, write_file
 from ground.quantities import utc_minute
+from ground.records import record_of
 from topology.flags import merge_by_node
 
 if TYPE_CHECKING:
@@ -365,10 +366,7 @@ def import_(*, file: str, by: str, store: str | None, output: str | None, yes: b
             recorded = changed(store, record, now=now, breaker=breaker)
         elif breaker is not None:
             breaker.check(reports.flags, where=source.name)
-        healthy = len(reports.healthy)
-        document = ImportDocument(
-            source=by, nodes=reports.nodes, healthy=healthy, flags=reports.flags, recorded=recorded
-        )
+        document = record_of(ImportDocument, reports, source=by, healthy=len(reports.healthy), recorded=recorded)
     answer(document, print_imported, file=output)
 
 

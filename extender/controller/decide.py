@@ -40,6 +40,7 @@ from extender.kubernetes_names import GATE, PLANNED
 from extender.plans.definitions import Definitions
 from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import (
+    ASKED,
     NO_PLAN,
     WEIGHED,
     GangPlan,
@@ -718,10 +719,7 @@ def _why_outdated(context: Context, progress: PlanProgress) -> str:
 
 
 # what a gang's pods ask, but for its levels and holds
-_ASKED = attrgetter(
-    *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types"),
-    *("microbatches", "spread_cost"),
-)
+_ASKED = attrgetter("gpus_per_pod", "parallelism", "order", *ASKED)
 
 
 # What decisions look at

@@ -46,19 +46,9 @@ if TYPE_CHECKING:
     from scheduler.outcome import Outcome
     from scheduler.repair import Repair
 
-OF_JOB = [
-    "alpha",
-    "level",
-    "tp_level",
-    "avoid",
-    "holds",
-    "counts",
-    "gpu_types",
-    "mix_types",
-    "microbatches",
-    "spread_cost",
-]
-"""Fields that a job has too, under the same names."""
+ASKED = ("alpha", "avoid", "counts", "gpu_types", "mix_types", "microbatches", "spread_cost")
+OF_JOB = (*ASKED, "level", "tp_level", "holds")
+"""Fields that a job has too, under the same names; first those that are taken over as they are asked."""
 
 
 class PlanSpec(StoredPart, frozen=True):

@@ -511,11 +511,8 @@ class _Sets:
         codes, room, size = (np.zeros(1, dtype=np.int64) for _ in range(3))
         for (capacity, count), shift in zip(self.kinds, self._shifts, strict=True):
             some = np.arange(count + 1, dtype=np.int64)[:, None]
-            codes, room, size = (
-                (codes + (some << shift)).ravel(),
-                (room + some * capacity).ravel(),
-                (size + some).ravel(),
-            )
+            codes, room = (codes + (some << shift)).ravel(), (room + some * capacity).ravel()
+            size = (size + some).ravel()
         return codes, room, size
 
     def capacities(self, domains: int) -> Capacities:
