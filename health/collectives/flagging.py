@@ -11,7 +11,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from ground.rows import BadRows, CsvRows
 from health.collectives.diagnosis import PROGRAM, Cause, Diagnosis, blame_sentence
-from health.collectives.reading import diagnose_files, read_trace
+from health.collectives.reading import diagnose_files, read_traces
 from health.collectives.recording import Member
 from topology.flags import FALSE_ALARMS, FAULTY, WARNING, FlagKind, NodeFlag
 from topology.node_names import NodeNames
@@ -92,7 +92,8 @@ def flags_of_dumps(
     dumps = [path for path, time in times.items() if time >= since.timestamp()]
     if not dumps or max(times.values()) > now.timestamp() - rest:
         return []
-    _, diagnosis = diagnose_files([read_trace(str(path)) for path in dumps], lenient=True)
+    sources, unread = read_traces(dumps, lenient=True)
+    _, diagnosis = diagnose_files(sources, unread=unread, lenient=True)
     ranks = {i: member.rank for i, member in enumerate(diagnosis.members) if member.rank is not None}
     node_of = {i: node for i, rank in ranks.items() if (node := node_of_rank(rank)) is not None}
     return flags_of(diagnosis, node_of, now=now)
