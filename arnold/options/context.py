@@ -38,7 +38,11 @@ OPTIONS = option_names(ClusterFiles)  # Key of the file -> the option whose valu
 _FILES = ("cluster", "busy", "flags", "exclude")  # Keys whose values name files, or may
 _SEVERAL = ("tolerate", "busy", "flags")  # Keys of options that may be repeated: a list
 _LISTED = ("levels", "level_names", "domains", "exclude")  # Keys of options with commas between parts: a list, too
-_NONE = (*_SEVERAL, "domains", "exclude")  # Keys of which there may be none: an empty list is as if the key was not there
+_NONE = (
+    *_SEVERAL,
+    "domains",
+    "exclude",
+)  # Keys of which there may be none: an empty list is as if the key was not there
 
 _LIVE = re.compile(r"^(cluster:[ \t]+)(slurm:|kube:)(?=[ \t]*(?:#.*)?$)", re.MULTILINE)
 """A live cluster as people write it, which YAML would take for a key without a value."""

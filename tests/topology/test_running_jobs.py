@@ -246,7 +246,6 @@ def test_a_job_that_asks_for_no_gpu_waits_for_no_nodes_of_them() -> None:
     assert says(jobs.notes, "1 prep", "2 later", "no GPU")
 
 
-
 @pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
 def test_recordings_of_real_slurms_say_the_same_in_every_form(version: str) -> None:
     """The nodes and starts of all jobs that run are the same in scontrol's text, its JSON and squeue's JSON."""

@@ -420,8 +420,8 @@ def test_a_dump_that_holds_no_text_is_a_broken_one(tmp_path: Path, name: str) ->
         assert says(note, files[2], problem)
         with pytest.raises(InvalidInput, match=problem):
             diagnose_files(*read_traces(files, lenient=False)[:1], format=said)
+        sources, unread = read_traces(files[2:], lenient=True)
         with pytest.raises(InvalidInput, match=problem):
-            sources, unread = read_traces(files[2:], lenient=True)
             diagnose_files(sources, unread=unread, format=said, lenient=True)
     with pytest.raises(InvalidInput, match="no such file"):  # a word mistyped is no broken dump
         read_traces([*files, str(tmp_path / "rank_3.json")], lenient=True)
