@@ -116,10 +116,7 @@ async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
 
 
 def named_plan(plans: Sequence[GangPlan], name: str, namespace: str | None = None) -> GangPlan:
-    """Return the plan of a gang.
-
-    :raises UnknownName: there is no gang of that name; InvalidInput: there are several.
-    """
+    """Return the plan of a gang, or raise UnknownName: no gang is called that, InvalidInput: several are."""
     space, slash, bare = name.rpartition("/")
     wanted = space if slash else namespace
     if slash and namespace is not None and namespace != space:

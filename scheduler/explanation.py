@@ -494,10 +494,7 @@ def _smaller(job: Job, degree: Literal["dp", "ep"], values: Iterable[int]) -> li
 def _largest(
     cluster: Cluster, jobs: Sequence[Job], solved: Solved, *, bisect: bool = False
 ) -> tuple[Job, Evaluation] | None:
-    """Return the first of some jobs that fits, and what it is worth.
-
-    :param bisect: those behind one that fits do too.
-    """
+    """Return the first of some jobs that fits, and its worth; ``bisect``: those behind one that fits do too."""
     found, low, high = None, 0, len(jobs)
     while low < high:
         middle = (low + high) // 2 if bisect else low

@@ -558,10 +558,7 @@ def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
 
 
 def cold_nodes(pulls: FloatArray) -> str:
-    """Return how many nodes pull something, in words.
-
-    :param pulls: GB that each node would pull.
-    """
+    """Return how many nodes pull something, in words, given the GB of each."""
     return f"{np.count_nonzero(pulls):,} of {pulls.size:,} nodes would pull up to {number(float(pulls.max()))} GB"
 
 

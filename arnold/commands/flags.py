@@ -70,13 +70,7 @@ def stamp_of(file: str) -> str:
 @yes_option
 @at_option
 def record(
-    *,
-    files: tuple[str, ...],
-    store: str,
-    rules: str | None,
-    cluster: str | None,
-    yes: bool,
-    at: str | None,
+    *, files: tuple[str, ...], store: str, rules: str | None, cluster: str | None, yes: bool, at: str | None
 ) -> None:
     """Take findings of detectors into a flag store.  It is made if it is not there.
 
@@ -285,11 +279,7 @@ def find_lemons(*, file: str, output: str | None) -> None:
     names |= {node for run in runs for node in run.nodes}
     found = lemons_of_incidents(runs, len(names)) if of_gangs else lemons(runs)
     document = LemonsDocument(
-        source=file,
-        runs=len(runs),
-        nodes=len(names),
-        lemons=tuple(found),
-        flags=tuple(lemon.flag() for lemon in found),
+        source=file, runs=len(runs), nodes=len(names), lemons=tuple(found), flags=tuple(lemon.flag() for lemon in found)
     )
     answer(document, print_lemons, file=output)
 

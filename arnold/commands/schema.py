@@ -59,10 +59,7 @@ def schema_names() -> list[str]:
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of what a command prints, or of another document.
-
-    :raises UnknownName: nothing of this name has one.
-    """
+    """Return the JSON Schema of what a command prints, or of another document; raise UnknownName: of nothing."""
     others = _others()
     member: click.Command | None = arnold
     for word in name.split():

@@ -42,12 +42,7 @@ if TYPE_CHECKING:
 @file_option("--grids", help=GRIDS_HELP)
 @html_option
 def command(
-    *,
-    inputs: PlacementInputs,
-    nodes: str | None,
-    everyone: bool,
-    running: tuple[str, ...],
-    grids: str | None,
+    *, inputs: PlacementInputs, nodes: str | None, everyone: bool, running: tuple[str, ...], grids: str | None
 ) -> None:
     """Say how good the placement of a running job is, or of all, and what each could have.
 

@@ -88,10 +88,7 @@ def _idle(instances: Sequence[Instance]) -> int:
 
 
 def print_joint_placement(out: Console, instances: Sequence[Instance], document: JointDocument, *, then: str) -> None:
-    """Print where several jobs go, or which of them to leave out.
-
-    :param then: the command to go on with.
-    """
+    """Print where several jobs go, or which of them to leave out; ``then`` is the command to go on with."""
     verdict = status_words(document.status, document.stopped_at)
     if document.gap:
         verdict += f", gap {document.gap:.1%}"

@@ -240,12 +240,9 @@ def gang_document(
     return record_of(
         GangDocument,
         plan,
+        spec,
         **_not_of_plan(plan),
-        parallelism=spec.parallelism,
-        order=spec.order,
-        alpha=spec.alpha,
         constraints=(*hard, *soft),
-        gpu_types=spec.gpu_types,
         conditions=tuple(record_of(GangCondition, condition) for condition in plan.conditions),
         assignment=tuple(
             PlacedRank(rank, *cells[rank // plan.pods_per_node], node, domains.get(node, {}))

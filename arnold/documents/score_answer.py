@@ -265,10 +265,7 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
 
 
 def print_score(out: Console, *, instance: Instance, document: ScoreDocument, then: str) -> None:
-    """Print what `arnold score` says.
-
-    :param then: the command to go on with.
-    """
+    """Print what `arnold score` says; ``then`` is the command to go on with."""
     job, least = instance.job, document.restart.objective
     lost = "" if least is None else f"; started anew it could have {decimal(least)}"
     colour = BAD if document.broken else GOOD if least is None or least > document.objective - TOLERANCE else SO_SO

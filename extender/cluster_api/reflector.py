@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from extender.cluster_api.client import ClusterApi, ClusterError, Gone, LongAnswer, Refused, Resource, refusal
+from extender.cluster_api.client import ClusterApi, ClusterError, Gone, LongAnswer, Refused, Resource, read_as, refusal
 from extender.cluster_api.flow import Backoff
 from ground.errors import InvalidInput
 
@@ -73,10 +73,6 @@ class _Change(msgspec.Struct):
     object: msgspec.Raw
 
 
-_pages, _changes = msgspec.json.Decoder(ListPage), msgspec.json.Decoder(_Change)
-_heads = msgspec.json.Decoder(_Object)
-
-
 async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[ListPage]:
     """Yield the pages of the list of all objects of a kind; raise :class:`ClusterError` when it cannot be listed."""
     token, limit = "", PAGE
@@ -86,10 +82,7 @@ async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[ListPag
         except LongAnswer:
             limit = max(1, limit // FEWER)
             continue
-        try:
-            page = _pages.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise refusal(502, body[:200], where=f"listing {resource.plural}") from error
+        page = read_as(body, ListPage, f"listing {resource.plural}")
         limit = min(PAGE, max(1, len(page.items or ()) * PAGE_BYTES // (4 * len(body))))
         yield page
         if not (token := page.metadata.token):
@@ -202,10 +195,7 @@ class Reflector(Generic[T]):
         async with aclosing(self.api.watch(self._served, version=version)) as watch:
             async for lines in watch:
                 for line in lines:
-                    try:
-                        change = _changes.decode(line)
-                    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                        raise refusal(502, line[:200], where=where) from error
+                    change = read_as(line, _Change, where)
                     if change.type == "ERROR":
                         raise refusal(None, bytes(change.object), where=where)
                     head = self._head(change.object)
@@ -237,7 +227,7 @@ class Reflector(Generic[T]):
 
     def _head(self, raw: msgspec.Raw) -> _Meta:
         try:
-            return _heads.decode(raw).metadata
+            return msgspec.json.decode(raw, type=_Object).metadata
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _Meta()
 

@@ -64,11 +64,7 @@ BEHIND = "BehindOthers"  # it has rested, and others that came before go first
 
 
 def decide(
-    state: ClusterCache,
-    now: datetime,
-    terms: Timeouts,
-    *,
-    keys: Iterable[GangKey] | None = None,
+    state: ClusterCache, now: datetime, terms: Timeouts, *, keys: Iterable[GangKey] | None = None
 ) -> act.Decision:
     """Return what to do about gangs.
 
@@ -92,7 +88,7 @@ def decide(
         if gang is None or ended:
             if plan is not None:
                 pods = () if gang is None else (pod for pod in gang.pods if canonical_uid(pod.uid) in plan.rank_of_pod)
-                run = ended_run(plan, pods, state.last_pod(key), now)
+                run = ended_run(plan, pods, state.last_pod.get(key), now)
                 context.do(*(() if run is None else (act.Learn(run),)), act.Forget(plan))
         elif (preemptor := state.preemptor(key)) is not None and _yields(gang, preemptor):
             decide_preempted(context, gang, plan, preemptor)

@@ -30,16 +30,7 @@ from extender.kubernetes_names import KIND, SCHEDULER
 from extender.planner.question import Asked, PlanningCase, Question, Stopping, repair_question
 from extender.planner.round import PlanningRound
 from extender.planner.solve import Answer, answer_to, weigh
-from extender.plans.gang_plan import (
-    CHECKED,
-    HINTS_READ,
-    IN_LINE,
-    GangPlan,
-    PlanPhase,
-    PlanSpec,
-    uids_of,
-    with_doubts,
-)
+from extender.plans.gang_plan import CHECKED, HINTS_READ, IN_LINE, GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from ground.errors import ArnoldError, InvalidInput, few
 from ground.quantities import plural
 from scheduler.outcome import proof_in_words

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -126,7 +125,9 @@ class Stores:
             cache.put_reservation, cache.drop_reservation, lambda reserved: _our_identity(reserved, reserved.key.name)
         )
         self.budgets = ObjectStore[DisruptionBudget](
-            cache.put_budget, cache.drop_budget, lambda budget: _identity(budget.metadata, budget.metadata.uid)
+            lambda budget: cache.budgets.update({budget.metadata.uid: budget}),
+            cache.budgets.__delitem__,
+            lambda budget: _identity(budget.metadata, budget.metadata.uid),
         )
         self.histories = ObjectStore[GangHistory](
             cache.put_history,
@@ -374,9 +375,7 @@ class SideWrites:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*self._tasks.values())
 
     async def done(self, key: GangKey) -> None:

@@ -43,10 +43,7 @@ class Grids:
 
     @classmethod
     def load(cls, source: Source) -> Self:
-        """Read a file of grids.
-
-        :raises InvalidInput: it is damaged, or a key says what cannot be.
-        """
+        """Read a file of grids, or raise InvalidInput: it is damaged, or a key says what cannot be."""
         document = load_document(source)
         return cls(document, document.parse(GridsFile).grids)
 

@@ -186,10 +186,7 @@ def read_constraints(text: str) -> Constraints:
 
 @lru_cache(1024)
 def read_model(text: str) -> Model:
-    """Return what YAML (or JSON) says that stands in a job file under ``model``: its shape, or a name.
-
-    :raises InvalidJob: neither, or no model is called that.
-    """
+    """Return the model of a text as under ``model`` in a job file: its shape, or a name; raise InvalidJob: neither."""
     if not text.strip():
         return named_model("")
     with _refused_as("model"):

@@ -349,10 +349,7 @@ class RoomBeside:
 
 
 def room_beside(cluster: Cluster, job: Job, usable: BoolArray) -> Iterator[RoomBeside]:
-    """Yield what is asked of each second hierarchy that a job holds groups at.
-
-    :param usable: shape [nodes].
-    """
+    """Yield what is asked, of the usable nodes, of each second hierarchy that a job holds groups at."""
     for second in cluster.second_levels:
         if held := tuple(hold.family for hold in job.holds if hold.level == second.name):
             blocks = Blocks(*job.grid.tied(held))

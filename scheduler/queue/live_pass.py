@@ -69,10 +69,7 @@ class LivePass:
                 self._dispatch.backlog.leave(self._waiting.pop(key))
 
     def tell(self, *, found: bool, possible: bool, objective: float = inf) -> None:
-        """Take note of what came of the last question.
-
-        :param possible: whether it would have room if the cluster were empty.
-        """
+        """Take note of the answer; ``possible``: whether it would have room if the cluster were empty."""
         if self.candidate is not None:
             self.candidate.found, self.candidate.possible, self.candidate.objective = found, possible, objective
 

@@ -26,13 +26,7 @@ from scheduler.placement.admission import blocks_at, for_each_size
 from scheduler.placement.exact.solve import solve_grid
 from scheduler.placement.node_classes import NodeClasses, NodeDemand, NodeOption, orderly, seat_in_classes
 from scheduler.placement.seating import seat
-from scheduler.placement.share_parts import (
-    CellWays,
-    OptionCosts,
-    PlacementShape,
-    even_rectangles,
-    shape_placed,
-)
+from scheduler.placement.share_parts import CellWays, OptionCosts, PlacementShape, even_rectangles, shape_placed
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.cluster import BoolArray, Cluster, IntArray
 
@@ -119,10 +113,7 @@ class JointQuestion:
 
 
 def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
-    """Return the cluster with all other nodes in use.
-
-    :param nodes: shape [nodes].
-    """
+    """Return the cluster with all other nodes in use than some, shape [nodes]."""
     return cluster.replace(free_gpus=np.where(nodes, cluster.free_gpus, 0).astype(cluster.free_gpus.dtype))
 
 

@@ -585,10 +585,7 @@ class _GroupShapes:
 
 
 def fewest_tree_rows(capacities: tuple[int, ...], rows: int) -> int:
-    """Return a lower bound on the row touches of all domains of a tree.
-
-    :param rows: D, cells of a column.
-    """
+    """Return a lower bound on the row touches of all domains of a tree; ``rows``: D, cells of a column."""
     every = (1 << len(capacities)) - 1
     waste = sum(capacities) - (len(capacities) - 1) * rows
 
