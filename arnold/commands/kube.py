@@ -35,7 +35,7 @@ Examples:
 
 SCORE_EXAMPLES = """\b
 Examples:
-  kubectl arnold score --nodes train/llm
+  kubectl arnold score train/llm
   kubectl arnold score --all --levels example.com/minipod,example.com/rack
 """
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from arnold.console.output import BAD, Console, plain
 from arnold.documents.answer_frame import COLOURS, Frame, passed_over, proof_clause
 from arnold.documents.place_answer import PlaceDocument, PlacementAnswer, place_document, slow_nodes
@@ -60,7 +62,7 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], outc
     jobs = {name: place_document(instance, alone) for name, instance, alone in placed}
     unchecked = dict[str, str]()
     if outcome.status == "infeasible":
-        counted = sum(instance.job.grid.cells for instance in instances) > int(instances[0].cluster.idle.sum())
+        counted = sum(instance.job.grid.cells for instance in instances) > _idle(instances)
         unchecked = {} if counted else {"objective": f"not all jobs fit: {NOT_TO_BE_CHECKED}"}
     elif outcome.bound is not None and any(job.gap or "objective" in job.unchecked for job in jobs.values()):
         # where each job has what the certificate of it alone says that it costs at least, that is the least sum
@@ -79,6 +81,12 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], outc
     )
 
 
+def _idle(instances: Sequence[Instance]) -> int:
+    """Return how many nodes are idle to any of the jobs, each as its tolerations and its length admit it."""
+    seen = [instance.cluster.tolerating(instance.job.tolerations).idle for instance in instances]
+    return int(np.any(seen, axis=0).sum())
+
+
 def print_joint_placement(out: Console, instances: Sequence[Instance], document: JointDocument, *, then: str) -> None:
     """Print where several jobs go, or which of them to leave out; ``then`` is the command to go on with."""
     verdict = status_words(document.status, document.stopped_at)
@@ -95,11 +103,9 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
         out.print(plain(sentence))
     if document.left_out:
         out.print(f"Fewest jobs to leave out: {', '.join(document.left_out)}")
-    cluster = instances[0].cluster
-    idle = int(cluster.idle.sum())
-    out.print(
-        f"{plural(len(instances), 'job')} at once on {instances[0].source}: {len(cluster):,} nodes, {idle:,} idle"
-    )
+    source, nodes = instances[0].source, len(instances[0].cluster)
+    idle = _idle(instances)
+    out.print(f"{plural(len(instances), 'job')} at once on {source}: {nodes:,} nodes, {idle:,} idle")
     rows = list[tuple[object, ...]]()
     for name, placed in document.jobs.items():
         if placed.spread is not None and placed.objective is not None:

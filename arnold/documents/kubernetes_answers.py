@@ -522,6 +522,8 @@ class WatchedGang(JsonRecord):
     """What was found, in words, or why nothing could be judged."""
     judged: bool
     """Whether its nodes could be compared."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the comparison, and what limits the verdict."""
 
 
 class GangsWatchedDocument(JsonRecord):
@@ -539,8 +541,15 @@ class GangsWatchedDocument(JsonRecord):
     """Nodes whose annotations were changed, by name."""
     strangers: tuple[str, ...]
     """Nodes that the store has flagged and the cluster does not have."""
+    notes: tuple[str, ...]
+    """What of the answers of Prometheus, or of dumps, was left out for all gangs, and what it warns of."""
     error: ErrorDetails | None
     """Why the round is not whole; null = it is."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All notes, those of a gang with its name."""
+        return (*self.notes, *(f"{it.namespace}/{it.gang}: {note}" for it in self.gangs for note in it.notes))
 
     @property
     def line(self) -> str:

@@ -477,6 +477,11 @@ class WatchDocument(JsonRecord):
     """What was written to --store; null = no such option, or nothing could be judged."""
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """All notes."""
+        return self.notes
+
+    @property
     def line(self) -> str:
         """The round on one line, for a person."""
         words = self.verdict if self.error is None else f"cannot judge: {self.error.where}: {self.error.message}"
