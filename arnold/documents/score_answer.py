@@ -272,10 +272,7 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
 
 
 def print_score(out: Console, *, instance: Instance, document: ScoreDocument, then: str) -> None:
-    """Print what `arnold score` says.
-
-    :param then: the command to go on with.
-    """
+    """Print what `arnold score` says; ``then`` is the command to go on with."""
     job, least, now = instance.job, document.restart.objective, document.step_time
     best_step = now if document.restart.step_time is None else document.restart.step_time
     lost = "" if least is None else f"; started anew it could have {decimal(least)}"

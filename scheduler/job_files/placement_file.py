@@ -240,8 +240,7 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
             raise InvalidPlacement(f"node {own!r} is there twice, also in {holder[node]}", where=place, fix=fix)
         holder[node] = place
         order.append(node)
-    by_rank = np.array(order, dtype=np.int32)
-    nodes: IntArray = by_rank[job.grid.node_rank]
+    nodes: IntArray = np.array(order, dtype=np.int32)[job.grid.node_rank]
     return nodes
 
 

@@ -67,6 +67,8 @@ def test_a_running_job_is_scored_by_its_name(arnold: Arnold, files: list[Any], t
     records.write_text(f"records: [{{name: ours, dp_gain: 2.0, pp_gain: 2.0, {bands}}}]")
     ran = arnold("score", *files, "--nodes", "train", "--records", records, "--json").json
     assert (ran["objective"], ran["job"]["name"]) == (2.0, "train")
+    plain = arnold("score", *files, "train", "--records", records, "--json").json
+    assert {**plain, "solve_seconds": 0, "run_seconds": 0} == {**ran, "solve_seconds": 0, "run_seconds": 0}
     assert ran["step_lost"] == {
         name: pytest.approx(1 - 1 / (1 + cost)) for name, cost in (("share", 0.04), ("low", 0.02), ("high", 0.06))
     }
@@ -132,7 +134,9 @@ def test_grids_are_those_that_jobs_say(arnold: Arnold, files: list[Any], tmp_pat
         (["--nodes", "other"], ("jobs.yaml:5", "grid", "--job", "--grids")),
         (["--nodes", "trian"], ("'trian'", "train", "--nodes")),
         (["--all", "--nodes", "train"], ("--all", "--nodes")),
-        ([], ("--all", "--nodes")),
+        (["trian"], ("'trian'", "train", "JOB")),
+        (["job.yaml", "--nodes", "train"], ("job.yaml", "no such file")),
+        ([], ("--all", "--nodes", "JOB")),
     ],
 )
 def test_what_cannot_be_scored(arnold: Arnold, files: list[Any], options: list[str], facts: tuple[str, ...]) -> None:
