@@ -88,8 +88,8 @@ def some(names: Sequence[str], *, most: int = 5) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, among: int = 2_000) -> str:
-    """Return ``"did you mean 'alpha'? "``, the start of a fix, or nothing when no known name is close, capitals aside; of
-    more than ``among`` names only the nearest in sorted order are compared, to answer at once.
+    """Return ``"did you mean 'alpha'? "``, the start of a fix, or nothing when no known name is close, capitals aside;
+    of more than ``among`` names only the nearest in sorted order are compared, to answer at once.
     """
     written = {each.casefold(): each for each in sorted(known, reverse=True)}  # of two that are alike, the first
     names, meant = sorted(written), name[:200].casefold()

@@ -184,9 +184,7 @@ def pairs_document(findings: Findings, pairs: Sequence[Pair]) -> PairsDocument:
     if unexplained:
         slow = few(" with ".join(pair) for pair in unexplained)
         notes.append(f"slow, and over nothing that is suspected: {slow}")
-    return PairsDocument(
-        verdict, tuple(suspects), findings.cleared, findings.unknown, unexplained, tuple(notes)
-    )
+    return PairsDocument(verdict, tuple(suspects), findings.cleared, findings.unknown, unexplained, tuple(notes))
 
 
 def place_in_words(place: SlowPlace) -> str:

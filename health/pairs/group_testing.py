@@ -288,9 +288,9 @@ def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findin
     ranked = sorted(unique.values(), key=lambda suspect: (ORDER[suspect.sure], -suspect.factor))
     guilty = {bench.places[place].name for place in near if bench.places[place].kind == "node"}
     apart, slow = bench.expected(faults) == 0, bench.gap <= -4 * bench.noise
-    fast = {name for row in np.flatnonzero(apart & ~slow) for name in (pairs[row].a, pairs[row].b)}
+    fast = {name for row in np.flatnonzero(apart & ~slow).tolist() for name in (pairs[row].a, pairs[row].b)}
     every = {name for pair in pairs for name in (pair.a, pair.b)} - guilty
     # a test that was fast when it was made again was slow by chance
-    well = {frozenset(pairs[row][:2]) for row in np.flatnonzero(~slow)}
+    well = {frozenset(pairs[row][:2]) for row in np.flatnonzero(~slow).tolist()}
     unexplained = tuple(row for row in np.flatnonzero(apart & slow).tolist() if frozenset(pairs[row][:2]) not in well)
     return Findings(tuple(ranked), tuple(sorted(fast - guilty)), tuple(sorted(every - fast)), unexplained, notes)

@@ -134,11 +134,9 @@ def test_pairs_are_planned_measured_and_read(arnold: Arnold, tmp_path: Path) -> 
     assert [(place["node"], place["link"], place["domain"], place["sure"]) for place in read.json["suspects"]] == [
         (None, "d3 - the core", None, "certain")
     ]
-    following = arnold(
-        "health", "pairs", "plan", "--cluster", file, "--results", measured, "--output", tmp_path / "more.slurm", "--json"
-    )
-    # a batch script of no nodes would be refused by sbatch
-    assert (following.json["rounds"], (tmp_path / "more.slurm").exists()) == ([], False)
+    more = tmp_path / "more.slurm"
+    following = arnold("health", "pairs", "plan", "--cluster", file, "--results", measured, "--output", more, "--json")
+    assert (following.json["rounds"], more.exists()) == ([], False)  # sbatch would refuse a script of no nodes
     assert says(" ".join(following.json["notes"]), "more.slurm")
 
 
