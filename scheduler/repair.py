@@ -148,8 +148,7 @@ def repair(
     free, gpus, types = cluster.free_gpus.copy(), cluster.gpus.copy(), cluster.gpu_type_of.copy()
     gpus[gone], types[gone] = job.gpus_per_node, types[kept.flat[0]]
     free[nodes] = gpus[nodes]
-    own = set(nodes.ravel().tolist())
-    was = cluster.replace(free_gpus=free, gpus=gpus, gpu_type_of=types).excused(own)
+    was = cluster.replace(free_gpus=free, gpus=gpus, gpu_type_of=types).excused(set(nodes.ravel().tolist()))
     try:
         before = evaluate(was, job, nodes)
     except InvalidPlacement:  # it may be elsewhere, too
@@ -234,8 +233,7 @@ def _placed_anew(problem: RepairProblem, algorithm: PlacementAlgorithm, limits: 
     for kind in np.unique(alike[placed[~stays]]):
         cells = ~stays & (alike[placed] == kind)
         # nodes of the new placement there that no cell has stayed on
-        left = np.setdiff1d(placed[alike[placed] == kind], nodes[stays])
-        nodes[cells] = left[: int(cells.sum())]
+        nodes[cells] = np.setdiff1d(placed[alike[placed] == kind], nodes[stays])[: int(cells.sum())]
     note = "no repair of the placement before was found that keeps all constraints: the job is placed anew"
     after = evaluate(problem.cluster, problem.job, nodes)
     return RepairPlan(nodes, after, int((~problem.stays).sum()), trivial_bound(problem.job), (note,))

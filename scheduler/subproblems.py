@@ -213,9 +213,8 @@ class SecondConstraints:
         from scheduler.placement.cell_search import CellSearch
         from scheduler.placement.moves import LARGEST
 
-        choices = (
-            CellSearch(cluster, job, limits, None, relaxed).choices if isinstance(self.algorithm, AsksRules) else 0
-        )
+        asks = isinstance(self.algorithm, AsksRules)
+        choices = CellSearch(cluster, job, limits, None, relaxed).choices if asks else 0
         # few choices are decided first, and that mostly is the end; of many, what trees and rules find is improved
         for few in (True, False):
             if 0 < choices <= LARGEST and few == (choices <= MOST_CHOICES):

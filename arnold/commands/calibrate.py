@@ -220,8 +220,7 @@ def command(*, steps: str, job_file: str | None, name: str | None, output: str |
         from scheduler.job_files.records_file import records_document
 
         called = name or (job.name if job is not None else measured.job) or Path(steps).stem
-        record = records_document(_gains(fit, measured, job, called))
-        write_file(output, to_json(record) + "\n")
+        write_file(output, to_json(records_document(_gains(fit, measured, job, called))) + "\n")
     answer(document, print_calibration)
 
 

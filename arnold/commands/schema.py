@@ -74,8 +74,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 def _others() -> dict[str, str]:
     """Return our documents beside those of commands, and those that other packages offer."""
-    offered = {name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}
-    return {**OTHERS, **offered}
+    return {**OTHERS, **{name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}}
 
 
 def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:

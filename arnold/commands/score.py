@@ -75,8 +75,7 @@ def command(
     if everyone:
         loaded = inputs.read_cluster(running)
         scored, left_out = _score_all(inputs, loaded, by_pattern)
-        together = scores_document(loaded, scored, left_out)
-        answer(together, print_scores)
+        answer(scores_document(loaded, scored, left_out), print_scores)
         return
     assert nodes is not None
     source = read_source(nodes) if nodes == STDIN or Path(nodes).exists() else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -118,9 +118,7 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
         objective = document.objective
         proofs = [f"{name}: {why}" for name, job in document.jobs.items() for why in job.unchecked.values()]
         frame.details("what of each job is not to be checked", proofs)
-        frame.details(
-            "one job after the other", [_turn_in_words(turn, objective) for turn in document.one_after_the_other]
-        )
+        frame.details("one job after the other", [*_turns_in_words(document.one_after_the_other, objective)])
     # what is assumed of a job once, with the names of its jobs unless it is of all
     jobs_of = dict[str, list[str]]()
     for instance in instances:
@@ -135,7 +133,7 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
 
 def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
     """Return a card of the pages: the sum and how sure it is, each job, and what one after the other would give."""
-    if document.objective is None:
+    if (objective := document.objective) is None:
         return []
     bound = f"proved bound {decimal(document.bound or 0.0)}{proof_clause(document.proved_to)}"
     jobs = [
@@ -143,15 +141,14 @@ def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
         f"{decimal(placed.bound or 0.0)}, weight {decimal(document.weights[name])}."
         for name, placed in document.jobs.items()
     ]
-    turns = [
-        f"One after the other, {_turn_in_words(turn, document.objective)}." for turn in document.one_after_the_other
-    ]
-    return [("Placed at once", [f"Weighted sum of objectives {decimal(document.objective)}, {bound}.", *jobs, *turns])]
+    turns = [f"One after the other, {words}." for words in _turns_in_words(document.one_after_the_other, objective)]
+    return [("Placed at once", [f"Weighted sum of objectives {decimal(objective)}, {bound}.", *jobs, *turns])]
 
 
-def _turn_in_words(turn: TurnResult, objective: float) -> str:
-    order = ", ".join(turn.order)
-    if turn.objective is None:
-        return f"{order}: {turn.stuck} finds no place any more"
-    more = turn.objective / objective - 1.0
-    return f"{order}: sum {decimal(turn.objective)}, {f'{more:.1%} more' if more > 1e-9 else 'as good'}"
+def _turns_in_words(turns: Iterable[TurnResult], objective: float) -> Iterator[str]:
+    for turn in turns:
+        worth = f"{turn.stuck} finds no place any more"
+        if turn.objective is not None:
+            more = turn.objective / objective - 1.0
+            worth = f"sum {decimal(turn.objective)}, {f'{more:.1%} more' if more > 1e-9 else 'as good'}"
+        yield f"{', '.join(turn.order)}: {worth}"

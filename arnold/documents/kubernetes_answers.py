@@ -326,8 +326,7 @@ def _in_line(message: str) -> str:
 
 def _domains_of(cluster: Cluster, wanted: set[str]) -> dict[str, dict[str, str]]:
     """Return the domains of some nodes, by node and level."""
-    every = (*cluster.levels, *cluster.second_levels)
-    named = [(level.name, level.own_names()) for level in every]
+    named = [(level.name, level.own_names()) for level in (*cluster.levels, *cluster.second_levels)]
     return {
         node: {name: of_nodes[i] for name, of_nodes in named} for i, node in enumerate(cluster.names) if node in wanted
     }
@@ -360,28 +359,20 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
     free = sum(node.free_gpus == node.gpus and node.flag is None and not node.kept_out for node in document.nodes)
     out.print(f"{document.cluster}: {len(document.nodes):,} nodes with GPUs, {free:,} free and without a flag")
     names = list(document.nodes[0].domains)
-    typed, shared = (any(getattr(node, name) for node in document.nodes) for name in ("gpu_type", "sharing"))
+    said = {"type": "gpu_type", "sharing": "sharing"}
+    said = {header: name for header, name in said.items() if any(getattr(node, name) for node in document.nodes)}
     rows = [
         (
             node.node,
             *(node.domains[name] or "-" for name in names),
             f"{node.free_gpus}/{node.gpus}",
-            *([node.gpu_type or "-"] if typed else []),
-            *([node.sharing or "-"] if shared else []),
+            *(getattr(node, name) or "-" for name in said.values()),
             plain("; ".join(filter(None, (_held_against(node.flag), "" if node.sharing else node.kept_out)))) or "-",
             node.gang or "-",
         )
         for node in document.nodes
     ]
-    headers = (
-        "node",
-        *names,
-        "free GPUs",
-        *(["type"] if typed else []),
-        *(["sharing"] if shared else []),
-        "flag",
-        "gang",
-    )
+    headers = ("node", *names, "free GPUs", *said, "flag", "gang")
     print_rows(out, headers, rows, title="Nodes", left=[*names, "type", "sharing", "flag", "gang"])
     print_sentences(out, "Notes", document.notes)
 

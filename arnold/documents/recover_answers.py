@@ -173,8 +173,7 @@ def evict_document(
 ) -> EvictDocument:
     """Return the document of a decision."""
     machines, looks = eviction.machines, eviction.looks
-    last = next((look.outliers for look in reversed(looks) if look.outliers), ())
-    outliers = machines.outlier_counts(last)
+    outliers = machines.outlier_counts(next((look.outliers for look in reversed(looks) if look.outliers), ()))
     seen = set(looks[0].seen).intersection(*(look.seen for look in looks))
     return record_of(
         EvictDocument,

@@ -40,6 +40,7 @@ from extender.kubernetes_names import GATE, PLANNED
 from extender.plans.definitions import Definitions
 from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import (
+    ASKED,
     NO_PLAN,
     WEIGHED,
     GangPlan,
@@ -337,8 +338,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     if not progress.matching or not progress.started:
         return False
     mark = act.release_mark(gang.key, len(gang.members))
-    members = filter(None, gang.members)
-    marked = [member.pod for member in members if member.pod.labels.get(RELEASED) == mark]
+    marked = [member.pod for member in filter(None, gang.members) if member.pod.labels.get(RELEASED) == mark]
     in_queue = (
         other
         for other in context.plans.values()
@@ -377,8 +377,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
 def _place(plan: GangPlan) -> tuple[object, ...]:
     """Return the place of a gang among those that wait; no two have the same."""
     complete = plan.condition("Complete")
-    since = plan.comes_again or (START_OF_TIME if complete is None else complete.since)
-    return -plan.spec.priority, since, plan.key
+    return -plan.spec.priority, (plan.comes_again or (START_OF_TIME if complete is None else complete.since)), plan.key
 
 
 def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:
@@ -404,8 +403,7 @@ def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangP
             groups.append({nodes[rank] for rank in ranks} - {None} or {*ended[:1]})
         names = [name for group in groups for name in group]
         if all(len(group) <= 1 for group in groups) and len({*names}) == len(names):
-            by_node = [next(iter(group), None) for group in groups]
-            by_pod = nodes_of_pods(by_node, len(pods), pods_per_node)
+            by_pod = nodes_of_pods([next(iter(group), None) for group in groups], len(pods), pods_per_node)
             base = base.without_worth().replace(nodes=by_pod, pods=uids_of(gang), pods_per_node=pods_per_node)
             base = base.replace(ended=tuple(sorted(gang.done)))
             return base.replace(spec=spec_of(gang, base.spec))
@@ -723,10 +721,7 @@ def _why_outdated(context: Context, progress: PlanProgress) -> str:
 
 
 # what a gang's pods ask, but for its levels and holds
-_ASKED = attrgetter(
-    *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types"),
-    *("microbatches", "spread_cost"),
-)
+_ASKED = attrgetter("gpus_per_pod", "parallelism", "order", *ASKED)
 
 
 # What decisions look at

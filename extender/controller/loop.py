@@ -199,8 +199,7 @@ class GangController:
             if self._state.member(action.pod.uid) is None:  # a gang is told by its GangPlan
                 regarding = Regarding(PODS, action.pod.namespace, action.pod.name, action.pod.uid)
                 events.say(regarding, reason="Preempted", note=action.why, action="Preempt", kind="Warning")
-        evictions = (writer.evict(action.pod, action.why) for action in evicted)
-        await self._together(key, "evicted", evictions)
+        await self._together(key, "evicted", (writer.evict(action.pod, action.why) for action in evicted))
 
     async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
         """Write pods, as many at once as flow control lets through; raise the worst error but that a pod is gone."""

@@ -324,8 +324,7 @@ class JobFile:
                 raise UnknownName(f"the cluster has no level {name!r}", where=where, fix=fix)
         cluster.default_level(where="--cluster")  # raises where there are no levels
         try:
-            job = within_the_tree(cluster, self.job)
-            check_held_together(cluster, job)
+            check_held_together(cluster, within_the_tree(cluster, self.job))
         except InvalidJob as error:
             raise InvalidJob(error.message, where=self.where(*error.where.split(".")), fix=error.fix) from None
 

@@ -198,8 +198,7 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
         place = source.at(number)
         if (rank := _RANK_LINE.match(words)) is not None:
             if int(rank[1]) in ranks:
-                twice = f"rank {rank[1]} is there twice"
-                raise InvalidPlacement(twice, where=place, fix="give each rank one node")
+                raise InvalidPlacement(f"rank {rank[1]} is there twice", where=place, fix="give each rank one node")
             ranks[int(rank[1])] = (rank[2], place)
         else:
             names = [words] if words in cluster.index_of else expand_hostlist(words, where=place)
@@ -232,8 +231,7 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
             raise InvalidPlacement(f"node {own!r} is there twice, also in {holder[node]}", where=place, fix=fix)
         holder[node] = place
         order.append(node)
-    by_rank = np.array(order, dtype=np.int32)
-    nodes: IntArray = by_rank[job.grid.node_rank]
+    nodes: IntArray = np.array(order, dtype=np.int32)[job.grid.node_rank]
     return nodes
 
 

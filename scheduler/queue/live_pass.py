@@ -157,8 +157,7 @@ def _placed(
     free, why, units = 0, "", live.state.free
     for keep in candidate.offers:
         # most have no room, which takes no tree to see
-        left = units if keep is None else units - keep
-        free = int(np.count_nonzero(usable & (left >= candidate.job.gpus)))
+        free = int(np.count_nonzero(usable & ((units if keep is None else units - keep) >= candidate.job.gpus)))
         if free < candidate.job.nodes:
             continue
         instance = live.free_for(key, keep)
