@@ -48,14 +48,7 @@ from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag, begins_later
 from topology.kubernetes.claim_table import ALLOCATION_KINDS, ClaimTable
-from topology.kubernetes.labels import (
-    HOSTNAME,
-    LabelledPlaces,
-    check_labels,
-    label_of,
-    passed_over,
-    places_by_labels,
-)
+from topology.kubernetes.labels import HOSTNAME, LabelledPlaces, check_labels, label_of, passed_over, places_by_labels
 from topology.kubernetes.nodes import (
     MOST_GPUS,
     OWN_TAINTS,
