@@ -76,7 +76,7 @@ from topology.kubernetes.objects import (
 )
 from topology.kubernetes.pods import LabelSelector, Pod
 from topology.node_gpus import GPU_CLASSES, GPUS, NodeGpus
-from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
+from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, TopologyReader, place_nodes
 from topology.taints import TAINTS_UNTIL, Taint, kept_out_by
 
 _LOOPS = re.compile(r"(?<!\\)[*+{]")
@@ -501,7 +501,7 @@ class Listing:
 _COMMAND = "kubectl get nodes,hypernodes -o json"
 
 
-class Volcano(Marked):
+class Volcano(Marked, TopologyReader):
     """Reader of HyperNodes."""
 
     format = FileFormat(
@@ -513,7 +513,6 @@ class Volcano(Marked):
         marks=("hypernode", "tier", "members"),
     )
     mark = HYPER_NODES_ALONE
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the HyperNodes; where nodes come after them, as a list of nodes."""
