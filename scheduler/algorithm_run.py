@@ -46,8 +46,7 @@ def run(
     if limits.clock == "work":  # nobody waits
         return _preferred(algorithm, cluster, job, limits, costs)
     started = stopwatch()
-    outcome = _preferred(algorithm, cluster, job, limits, costs)
-    return replace(outcome, run_seconds=stopwatch() - started)
+    return replace(_preferred(algorithm, cluster, job, limits, costs), run_seconds=stopwatch() - started)
 
 
 def _preferred(
@@ -88,8 +87,7 @@ def _preferred(
         outcome = best_of_types(cluster, choices, outcomes, short=short, costs=costs)
     if job.node_sizes:
         outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-    in_time = outcome.proposal.complete and not late
-    outcome = outcome.after(None if in_time else ended_at(limits.seconds), late=late)
+    outcome = outcome.after(None if (outcome.proposal.complete and not late) else ended_at(limits.seconds), late=late)
     if outcome.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
         outcome = replace(outcome, reason=f"{outcome.reason}. It rests on domains that are cut: {cut}")
     return outcome.after(ended_at(limits.seconds), late=True) if timer.late else outcome

@@ -91,11 +91,8 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
     domains = len(cluster.level(job.level))
     most_dp, most_pp = (min(job.grid.groups[family].largest, domains) for family in ("dp", "pp"))
     every = product(range(1, most_dp + 1), range(1, most_pp + 1))
-    costs = {
-        pair: cost
-        for pair in every
-        if (cost := objective_of(job, *pair, job.least_soft)) < outcome.objective - TOLERANCE
-    }
+    costs = {pair: objective_of(job, *pair, job.least_soft) for pair in every}
+    costs = {pair: cost for pair, cost in costs.items() if cost < outcome.objective - TOLERANCE}
     # those that no other one exceeds in both
     maximal: list[Pair] = []
     for pair in sorted(costs, reverse=True):
@@ -494,10 +491,7 @@ def _smaller(job: Job, degree: Literal["dp", "ep"], values: Iterable[int]) -> li
 def _largest(
     cluster: Cluster, jobs: Sequence[Job], solved: Solved, *, bisect: bool = False
 ) -> tuple[Job, Evaluation] | None:
-    """Return the first of some jobs that fits, and what it is worth.
-
-    :param bisect: those behind one that fits do too.
-    """
+    """Return the first of some jobs that fits, and its worth; ``bisect``: those behind one that fits do too."""
     found, low, high = None, 0, len(jobs)
     while low < high:
         middle = (low + high) // 2 if bisect else low

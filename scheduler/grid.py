@@ -132,8 +132,7 @@ class CellGroups:
         """The cells of each group, ascending; of groups with the same cells one."""
         import numpy as np
 
-        order = np.lexsort((self.cell, self.group))
-        parts = np.split(self.cell[order], np.cumsum(self.sizes)[:-1])
+        parts = np.split(self.cell[np.lexsort((self.cell, self.group))], np.cumsum(self.sizes)[:-1])
         return tuple(dict.fromkeys(tuple(part.tolist()) for part in parts))
 
     @cached_property

@@ -156,9 +156,8 @@ class Outcome:
     # what stopped the algorithm, or what came after its proof; None = it ended by itself, or proved its answer all the
     # same, and the same question has the same answer
     stopped_at: End | None = None
-    run_seconds: float | None = (
-        None  # wall time of the whole run, with all after the proof; None = not run alone, or nobody waits
-    )
+    # wall time of the whole run, with all after the proof; None = not run alone, or nobody waits
+    run_seconds: float | None = None
 
     @property
     def objective(self) -> float | None:

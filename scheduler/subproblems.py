@@ -213,9 +213,8 @@ class SecondConstraints:
         from scheduler.placement.cell_search import CellSearch
         from scheduler.placement.moves import LARGEST
 
-        choices = (
-            CellSearch(cluster, job, limits, None, relaxed).choices if isinstance(self.algorithm, AsksRules) else 0
-        )
+        asks = isinstance(self.algorithm, AsksRules)
+        choices = CellSearch(cluster, job, limits, None, relaxed).choices if asks else 0
         # few choices are decided first, and that mostly is the end; of many, what trees and rules find is improved
         for few in (True, False):
             if 0 < choices <= LARGEST and few == (choices <= MOST_CHOICES):
@@ -558,10 +557,7 @@ def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
 
 
 def cold_nodes(pulls: FloatArray) -> str:
-    """Return how many nodes pull something, in words.
-
-    :param pulls: GB that each node would pull.
-    """
+    """Return how many nodes pull something, in words, given the GB of each."""
     return f"{np.count_nonzero(pulls):,} of {pulls.size:,} nodes would pull up to {number(float(pulls.max()))} GB"
 
 

@@ -197,7 +197,8 @@ def load_topology(
         cluster, more = with_flags(cluster, flag_file, now=now)
         notes += more
     if exclude:
-        cluster = _without_excluded(cluster, exclude)
+        cluster, more = _without_excluded(cluster, exclude)
+        notes += more
     if cluster.sharing:
         kinds = ", ".join(f"{count:,} by {how}" for how, count in Counter(cluster.sharing.values()).most_common())
         nodes = f"{len(cluster.sharing):,} of {len(cluster):,} nodes ({kinds})"
@@ -287,7 +288,7 @@ class NodeList:
     reserved: tuple[NodeFlag, ...] = ()  # windows in which nodes are kept out by reservations
     node_limit: NodeLimit | None = None
     partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)  # those that are known -> their nodes
-    notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have
+    notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have, and that a list has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,9 +331,11 @@ def read_node_lists(
     lists: list[NodeList] = []
     parts: list[tuple[Source, SlurmSnapshot]] = []
     for source in sources:
+        what = "it names no node"
         if source.text.lstrip().startswith("{") and _PLACEMENT.search(source.text):
             cells = load_document(source).parse(_Placed).assignment
             places = {cell.node: source.name for cell in cells}
+            what = "its job was not placed, so it has no node"
         elif (snapshot := read_snapshot(source, names)) is not None:
             parts.append((source, snapshot))
             continue
@@ -343,7 +346,8 @@ def read_node_lists(
         if strangers and not own_name and source.numbered:
             raise _of_another_cluster(strangers, names, "an empty file says that no node is in use")
         in_use = {name: Listed(Use.IN_USE) for name in own_name.values()}
-        lists.append(NodeList(source.name, in_use, strangers, own_name))
+        notes = () if places else (f"{source.name} says of no node that it is in use: {what}",)
+        lists.append(NodeList(source.name, in_use, strangers, own_name, notes=notes))
     if parts:
         return [*lists, slurm_list(parts, cluster, names, request, now=now, unlisted=unlisted, own=own)]
     if option := request.first_option():
@@ -610,8 +614,9 @@ def _notes(cluster: Cluster, node_list: NodeList, here: Mapping[int, Listed]) ->
         yield f"nodes to which {source} gives another number of GPUs, which does not count: {some(differing)}"
 
 
-def _without_excluded(cluster: Cluster, nodes: str) -> Cluster:
-    """Return the cluster with nodes kept out as ``sbatch --exclude`` takes them: a hostlist, or a file if it has a /.
+def _without_excluded(cluster: Cluster, nodes: str) -> tuple[Cluster, tuple[str, ...]]:
+    """Return the cluster with nodes kept out as ``sbatch --exclude`` takes them: a hostlist, or a file if it has a /;
+    and what a user should know.
 
     :raises InvalidInput: the cluster has no such node, or the file cannot be read.
     """
@@ -627,7 +632,7 @@ def _without_excluded(cluster: Cluster, nodes: str) -> Cluster:
             fix = f"{did_you_mean(name, names.spelled)}give names of the cluster file"
             raise InvalidInput(f"the cluster has no node {name[:80]!r}", where=where, fix=fix)
         excluded[cluster.index_of[own]] = "excluded (--exclude)"
-    return cluster.with_kept_out(excluded)
+    return cluster.with_kept_out(excluded), () if excluded else (f"{where} names no node, so none is excluded",)
 
 
 _SLURM = "for the topology give `scontrol show topology`, or without one `scontrol show nodes`"

@@ -78,8 +78,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions) -> int:
         would_fit = None
         if outcome.status == "infeasible":
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
-            exact = ALGORITHMS.load("exact")
-            would_fit = fits(cluster.emptied(), job, solver=exact, limits=of_a_change(limits))
+            would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
         instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     texts: dict[str, str] = {}

@@ -49,10 +49,7 @@ class _UsageError(ArnoldError):
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command line; never raises.
-
-    :returns: the exit code.
-    """
+    """Run one command line and return the exit code; never raises."""
     as_json = "--json" in args  # known before the words are parsed, which may fail
     settle_streams()
     try:

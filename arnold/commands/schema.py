@@ -59,10 +59,7 @@ def schema_names() -> list[str]:
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of what a command prints, or of another document.
-
-    :raises UnknownName: nothing of this name has one.
-    """
+    """Return the JSON Schema of what a command prints, or of another document; raise UnknownName: of nothing."""
     others = _others()
     member: click.Command | None = arnold
     for word in name.split():
@@ -77,8 +74,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 def _others() -> dict[str, str]:
     """Return our documents beside those of commands, and those that other packages offer."""
-    offered = {name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}
-    return {**OTHERS, **offered}
+    return {**OTHERS, **{name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}}
 
 
 def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:

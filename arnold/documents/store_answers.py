@@ -270,15 +270,16 @@ def why_flagged_document(store: str, node: str, *, since: datetime | None, until
             raise UnknownName(f"the store has never heard of node {node[:80]!r}", where=store, fix=fix)
         past, opened = history(log, node, since=since, until=until), log.opened
     reaches = opened.forgotten is not None and (since is None or since < opened.forgotten)
-    return WhyFlaggedDocument(
+    return record_of(
+        WhyFlaggedDocument,
+        past,
+        opened,
         store=store,
         node=node,
         since=since,
         until=until,
         avoided=bool(past.spells),
-        spells=past.spells,
         events=written(past.events),
-        forgotten=opened.forgotten,
         gap=opened.because if reaches else "",
         torn=0,
     )
@@ -474,6 +475,11 @@ class WatchDocument(JsonRecord):
     """Why nothing could be judged; null = it could."""
     recorded: RecordDocument | None
     """What was written to --store; null = no such option, or nothing could be judged."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All notes."""
+        return self.notes
 
     @property
     def line(self) -> str:

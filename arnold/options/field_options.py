@@ -282,10 +282,7 @@ def complete_names(names: Iterable[str], typed: str) -> list[str]:
 
 
 def finite(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse NaN and infinities, which click's ranges let through.
-
-    :param value: a number, several, or ``None``.
-    """
+    """Refuse NaN and infinities, which click's ranges let through, in a number, several, or ``None``."""
     for number in value if isinstance(value, tuple) else (value,):
         if number is not None and not isfinite(number):
             raise click.BadParameter(f"{number} is not a finite number.", param=parameter)

@@ -186,8 +186,7 @@ class PlacementOutputs:
                 continue
             nodes = [cell.node for cell in document.assignment]
             try:
-                order = LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus, asked)
-                texts[file] = LAUNCHER_FILES[kind](order)
+                texts[file] = LAUNCHER_FILES[kind](LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus, asked))
             except InvalidInput as error:
                 error.where = file
                 raise

@@ -200,10 +200,7 @@ class TraceOptions:
     """Factor by which the submissions are denser than in the trace."""
 
     def rates(self) -> Throughputs | None:
-        """Return the throughputs; ``None`` = none were given.
-
-        :raises InvalidInput: the file is unusable.
-        """
+        """Return the throughputs, ``None`` = none were given; raise InvalidInput where the file is unusable."""
         if self.throughputs is None:
             return None
         from simulator.traces.throughput_files import read_throughputs
@@ -235,10 +232,7 @@ class TraceOptions:
         return chosen.get("trace"), chosen.get("cluster")
 
     def read(self) -> JobTrace:
-        """Return the trace, merged and cut.
-
-        :raises ArnoldError: a file is unusable, or nothing of it is left.
-        """
+        """Return the trace, merged and cut, or raise ArnoldError: a file is unusable, or nothing of it is left."""
         from simulator.traces import max_gpus, merge, parse_columns, parse_window, read_trace, window
 
         columns = parse_columns(self.column)

@@ -68,8 +68,7 @@ def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:
     base[list(cluster.kept_out)] = 3
     colours = base.copy()
     if outcome.evaluation is not None and outcome.proposal.nodes is not None:
-        nodes = outcome.proposal.nodes
-        colours[nodes] = len(BASES) + np.arange(job.grid.columns)
+        colours[outcome.proposal.nodes] = len(BASES) + np.arange(job.grid.columns)
     counts = np.bincount(colours, minlength=len(BASES))
     slow = {i: flag for i, flag in cluster.flags.items() if flag.slowdown > HEALTHY}
     marks = {i: "dead" if flag.kind == "faulty" else "slowed" for i, flag in slow.items()}

@@ -116,12 +116,14 @@ def _collectives(format: str, files: Files, hand: InHand) -> tuple[str, list[obj
     from health.collectives.flagging import nodes_of
     from health.collectives.reading import diagnose_files, read_trace
 
-    sources, broken = [], []
+    sources, broken = [], dict[str, ArnoldError]()
     for path, name in files:
         try:
             sources.append(replace(read_trace(str(path)), name=name))
         except ArnoldError as error:
-            broken.append(f"{name} {error.message}")
+            broken[name] = error
+    if not sources:
+        raise next(iter(broken.values()))
     _, diagnosis = diagnose_files(sources, format=format, lenient=True)
     node_of = nodes_of(diagnosis.members)
     facts: list[object] = []
@@ -135,7 +137,8 @@ def _collectives(format: str, files: Files, hand: InHand) -> tuple[str, list[obj
         # the map knows better than a host that a dump names, which may be where it was converted
         node = None if rank in hand.seats else node_of.get(culprit.member)
         facts.append(Clue(kind, culprit.certainty, CAUSES[cause], file, (), node, rank, factor=culprit.factor))
-    return "; ".join([*broken[:3], *diagnosis.notes[:2]]), facts
+    left_out = [f"{name} {error.message}" for name, error in broken.items()]
+    return "; ".join([*left_out[:3], *diagnosis.notes[:2]]), facts
 
 
 def _metrics(format: str, files: Files, _: InHand) -> tuple[str, list[object]]:

@@ -241,11 +241,7 @@ class MoveModel:
             admits = np.zeros((len(choices.movers), len(room)), dtype=np.bool_)
             admits[:, choices.targets] = choices.reach
         self.cells = CellChoice(
-            model,
-            admits,
-            room,
-            mover_of_block[choices.block_of].ravel(),
-            homes=choices.home[choices.block_of].ravel(),
+            model, admits, room, mover_of_block[choices.block_of].ravel(), homes=choices.home[choices.block_of].ravel()
         )
         for c, taken in self.cells.takes.items():
             model.add(taken <= int(room[c]))

@@ -172,8 +172,7 @@ def classify(
         tuple(_demand(cluster, way, options, example) for way, options in zip(*of_job, strict=True))
         for of_job in zip(ways, masks, strict=True)
     )
-    sizes = np.bincount(numbers.reshape(-1), minlength=kinds.shape[1]).astype(np.int32)
-    return NodeClasses(class_of, sizes, demands)
+    return NodeClasses(class_of, np.bincount(numbers.reshape(-1), minlength=kinds.shape[1]).astype(np.int32), demands)
 
 
 def _options(cluster: Cluster, job: Job, slowest: float) -> list[tuple[float, BoolArray]]:

@@ -147,8 +147,7 @@ def numbered_by_name(cluster: Cluster, job: Job, nodes: IntArray) -> IntArray:
     numbered = by_digit.ravel()[job.grid.node_rank]
     domains, left, stages = cluster.level(job.level).domain_of[numbered], list(range(1, job.grid.columns)), [0]
     while left:
-        leaving = (domains[:, left] != domains[:, stages[-1:]]).sum(axis=0)
-        stages.append(left.pop(int(leaving.argmin())))
+        stages.append(left.pop(int((domains[:, left] != domains[:, stages[-1:]]).sum(axis=0).argmin())))
     return numbered[:, stages]
 
 

@@ -26,13 +26,7 @@ from scheduler.placement.admission import blocks_at, for_each_size
 from scheduler.placement.exact.solve import solve_grid
 from scheduler.placement.node_classes import NodeClasses, NodeDemand, NodeOption, orderly, seat_in_classes
 from scheduler.placement.seating import seat
-from scheduler.placement.share_parts import (
-    CellWays,
-    OptionCosts,
-    PlacementShape,
-    even_rectangles,
-    shape_placed,
-)
+from scheduler.placement.share_parts import CellWays, OptionCosts, PlacementShape, even_rectangles, shape_placed
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.cluster import BoolArray, Cluster, IntArray
 
@@ -119,10 +113,7 @@ class JointQuestion:
 
 
 def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
-    """Return the cluster with all other nodes in use.
-
-    :param nodes: shape [nodes].
-    """
+    """Return the cluster with all other nodes in use than some, shape [nodes]."""
     return cluster.replace(free_gpus=np.where(nodes, cluster.free_gpus, 0).astype(cluster.free_gpus.dtype))
 
 
@@ -191,8 +182,7 @@ class SeenPlacements:
         job = question.sized(self._j, nodes)
         if (worth := worth_of(empty, job, nodes)) is None:
             return
-        sizes = [demand.job.gpus_per_node for demand in self._classes.demands[self._j]]
-        w = sizes.index(job.gpus_per_node)
+        w = [demand.job.gpus_per_node for demand in self._classes.demands[self._j]].index(job.gpus_per_node)
         demand, classes = self._classes.demands[self._j][w], self._classes.class_of[nodes.ravel()]
         if not demand.beside:
             shape = shape_placed(empty, job, worth, nodes, movable=demand.movable)
@@ -212,8 +202,7 @@ class SeenPlacements:
             if way.demand.beside and (j, w) in self._by_cell:
                 costs.append(way.add_cells(question.term_prices(j, options)))
             elif way.demand.beside:
-                cheapest = sorted(self._cells[w].values(), key=lambda seen: seen[1])
-                costs.append(way.add_known(cheapest[:count]))
+                costs.append(way.add_known(sorted(self._cells[w].values(), key=lambda seen: seen[1])[:count]))
             else:
                 shapes = self._offered(way.demand, self._shapes[w].values(), most=most, count=count)
                 prices = [
@@ -335,8 +324,7 @@ def seated_again(
             granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[own].max())
             # one after the other a job may have come to nodes slower than it has alone
             granted[own.ravel()] = True
-            domain_of_cell = cluster.level(job.level).domain_of[own]
-            again = _seated(cluster, within_the_tree(cluster, job), domain_of_cell, granted)
+            again = _seated(cluster, within_the_tree(cluster, job), cluster.level(job.level).domain_of[own], granted)
             now, then = (worth_of(cluster, job, placed) for placed in (own, again))
             if now is not None and then is not None and _rank(then) < _rank(now):
                 after[-1] = again

@@ -510,8 +510,7 @@ class JointSearch:
                 self.out_of_time = True
                 return
             # each on the nodes that it may have, as before
-            cluster = only(self.question.cluster, self.classes.admitted(j))
-            again = self._run(j, cluster, seconds)
+            again = self._run(j, only(self.question.cluster, self.classes.admitted(j)), seconds)
             self.out_of_time |= again.stopped_at is not None
             if again.proposal.nodes is not None:
                 self.least[j] = max(self.least[j], self._bound_alone(j, again))

@@ -53,8 +53,16 @@ def test_a_plain_list_has_nodes_and_hostlists() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n \n", "# nothing runs\n"])
 def test_an_empty_list_is_an_empty_list(text: str) -> None:
-    """On an idle cluster nothing is in use."""
+    """On an idle cluster nothing is in use; as a list may be empty by a slip, it is said."""
     assert busy(text) == []
+    assert says(laid(text)[1], "list", "no node")
+
+
+def test_an_answer_without_nodes_is_said() -> None:
+    """A job that was not placed has an empty assignment: nothing is in use by it, which may be the wrong file."""
+    cluster, notes = laid('{"status": "infeasible", "assignment": []}')
+    assert names(cluster, State.BUSY) == []
+    assert says(notes, "list", "no node", "not placed")
 
 
 def test_a_name_that_looks_like_a_hostlist_is_a_name() -> None:

@@ -340,7 +340,7 @@ class Kubernetes:
             notes.append(f"every GPU node has the taint {', '.join(sorted(pool))}: jobs are taken to tolerate it")
         if faulty := sum(flag.kind == "faulty" for flag in cluster.flags.values()):
             notes.append(f"faulty, as they cannot take new pods: {faulty} of {len(cluster)} nodes")
-        notes += listing.claim_notes()
+        notes += [*listing.pod_notes(), *listing.claim_notes()]
         if parts := [name for name in self.gpu_resources if is_part(name)]:
             notes.append(f"GPUs of nodes and jobs are {parts[0]}, parts of GPUs, as --gpu-resource says")
         nodes = len(listing.nodes)
@@ -413,6 +413,15 @@ class Listing:
         self.hyper_nodes = [(place, item) for place, item in items if isinstance(item, HyperNode)]
         self.topologies = [item for _, item in items if isinstance(item, KueueTopology)]
         self.plans = [item for _, item in items if isinstance(item, GangPlanObject)]
+
+    def pod_notes(self) -> list[str]:
+        """Return what is to be known of pods that may be missing: what no pod of the list holds counts as free."""
+        spaces = {pod.namespace for _, pod in self.pods}
+        if len(spaces) > 1:
+            return []
+        which = f"no pods but of the namespace {spaces.pop()} are listed" if spaces else "no pods are listed"
+        whole = "`kubectl get nodes,pods -A -o json` lists those of all"
+        return [f"{which}, and GPUs that others hold count as free: {whole}, --busy names nodes in use"]
 
     def claim_notes(self) -> list[str]:
         """Return what is to be known of GPUs in ResourceSlices and by claims."""

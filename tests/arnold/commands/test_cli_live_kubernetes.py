@@ -81,6 +81,16 @@ def test_only_what_is_free_is_used(api: FakeCluster, arnold: Arnold, job: Path) 
     assert {verb for verb, _, _ in api.asked} == {"page"}, "a live cluster is only read"
 
 
+def test_an_idle_cluster_is_no_list_without_pods(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """That no pod holds GPUs is known of a live cluster, whose pods were all looked at."""
+    for space in ("kube-system", "team"):
+        pod = pod_json("p", node="n20", gpus=0)
+        api.put(PODS, pod | {"metadata": {**pod["metadata"], "namespace": space}})
+    found = placed(arnold, job)
+    assert found["cluster"]["free"] == 9
+    assert not says(found["notes"], "no pods")
+
+
 def test_it_reads_as_the_file_of_kubectl_does(api: FakeCluster, arnold: Arnold, tmp_path: Path, job: Path) -> None:
     """The same objects in a file give the same document, but for the name: flags, taints, types, annotations too."""
     api.put(NODES, node_json("n00", "mp0", "r00", annotations={"arnold.dev/slowdown": "1.5"}))
