@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ground.errors import Infeasible, InvalidPlacement, SolverTimeout, UnknownName
+from ground.errors import Infeasible, InvalidPlacement, SolverTimeout
 from ground.quantities import plural
 from scheduler.algorithm_run import run
 from scheduler.grid import joined
@@ -588,10 +588,7 @@ def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str])
     :raises Infeasible: fewer nodes are left than the job has cells.
     """
     cluster = cluster.tolerating(job.tolerations)
-    try:
-        gone = np.unique(np.array([cluster.index(name) for name in lost], dtype=np.int32))
-    except UnknownName as error:
-        raise UnknownName(error.message, where="--lost", fix=error.fix) from None
+    gone = np.unique(np.array([cluster.index(name, where="--lost") for name in lost], dtype=np.int32))
     free = cluster.free_gpus.copy()
     free[nodes] = cluster.gpus[nodes]
     free[gone] = 0

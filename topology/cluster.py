@@ -220,13 +220,15 @@ class Cluster:
         held = self.kept_out.get(i, ""), self.sharing.get(i, "")
         return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second, *held)
 
-    def index(self, name: str) -> int:
-        """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
+    def index(self, name: str, *, where: str = "") -> int:
+        """Return the index of the node of that name; raise :class:`UnknownName` where none has it: an error at the
+        option or line that names it, ``where``.
+        """
         try:
             return self.index_of[name]
         except KeyError:
-            hint = did_you_mean(name, self.names)
-            raise UnknownName(f"no node is called {name!r}", fix=f"{hint}use a node name of the cluster file") from None
+            fix = f"{did_you_mean(name, self.names)}use a node name of the cluster file"
+            raise UnknownName(f"no node is called {name!r}", where=where, fix=fix) from None
 
     @property
     def nodes_of_type(self) -> Mapping[str, int]:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 @file_option(
     "--nodes",
     metavar="FILE|JOB",
-    help="Where the job is: its nodes in rank order as a host file, a rankfile, a batch script or a placement that "
-    "Arnold saved; - for standard input; or the name or number of a running job.",
+    help="Where the job is: its nodes in rank order as a host file, a rankfile, lines of torchrun, a batch script or a "
+    "placement that Arnold saved; - for standard input; or the name or number of a running job.",
 )
 @click.option("--all", "everyone", is_flag=True, help="Every running job whose grid is known.")
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)

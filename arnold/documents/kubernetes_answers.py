@@ -21,7 +21,8 @@ from ground.records import AwareTime, Count, JsonRecord, Share, record_of
 from scheduler.job import Family
 from scheduler.objective import Spread, spread_by_level
 from topology.cluster import Cluster
-from topology.flags import FAULTY, NodeFlag, in_words
+from topology.flags import FAULTY, HEALTHY, NodeFlag, in_words, parse_slowdown
+from topology.kubernetes.nodes import SLOWDOWN
 from topology.load import LoadedTopology
 
 
@@ -584,8 +585,14 @@ def print_flags(out: Console, document: FlagsDocument) -> None:
         return
     rows = []
     for flag in document.flags:
-        begins = "has ended" if flag.begins is None else f"begins {utc_minute(flag.begins)}"
-        state = flag.problem or ("" if flag.active else begins)
+        if flag.problem or flag.active:
+            state = flag.problem or ""
+        elif flag.begins is not None:
+            state = f"begins {utc_minute(flag.begins)}"
+        elif flag.slowdown is None:
+            state = f"says nothing without {SLOWDOWN}"
+        else:
+            state = "not slow" if parse_slowdown(flag.slowdown) == HEALTHY else "has ended"
         rows.append((flag.node, flag.slowdown or "-", flag.until or "-", state))
     headers = ("node", "slowdown", "until", "")
     print_rows(out, headers, rows, title="Flags", left=headers, gap=False)

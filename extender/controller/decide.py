@@ -51,7 +51,7 @@ from extender.plans.gang_plan import (
     with_doubts,
 )
 from extender.texts import clip, named
-from ground.errors import few
+from ground.errors import ArnoldError, few
 from ground.quantities import plural
 from scheduler.queue.run_times import Prediction
 from topology.kubernetes.objects import START_OF_TIME
@@ -163,6 +163,7 @@ class Context:
         pods = {place.rank: place.pod for place in progress.pods}
         selecting = any(host_chosen(pod) for pod in pods.values())
         obstacles = Obstacles(self.fleet, progress.gang, progress.plan, self.now, self.terms.lost, self.victims)
+        apart = {} if selecting else apart_ranks(self.fleet, progress.plan, progress.bound)
         for ranks in progress.plan.ranks_by_node:
             if progress.bound.issuperset(ranks):
                 continue
@@ -180,6 +181,7 @@ class Context:
                 move |= dict.fromkeys(waiting, "no plan gives it a node")
                 continue
             why, until = obstacles.at(wanted, pods=len(ranks))
+            why = why or apart.get(ranks[0], "")
             if wanted != node and any(pod.node == wanted for pod in pods.values()):
                 why = f"node {wanted}, which another rank has"
             if until is not None:
@@ -824,6 +826,45 @@ class UnfitRanks:
     def why(self) -> str:
         """The first of the reasons to move."""
         return next(iter(self.move.values()), "")
+
+
+def apart_ranks(fleet: Fleet, plan: GangPlan, bound: AbstractSet[int]) -> dict[int, str]:
+    """Return the first rank of each node that lies apart from others with which a constraint of the plan holds it in
+    one domain, and why: labels of nodes change, and a pod that comes anew is not sent where the plan would not have.
+
+    It is apart from those of its group with bound pods, or from most of a group without any; where those with bound
+    pods lie apart themselves, no node is better than another.
+    """
+    tree, job = fleet.table.tree, plan.spec.job(str(plan.key))
+    if tree is None or job is None or not (job.holds or job.tp_level):
+        return {}
+    job, index_of, apart = job.replace(gpus_per_node=plan.gpus_per_node), fleet.table.index_of, dict[int, str]()
+    pods = [*plan.ranks_by_node]
+    names = [name or "" for name in plan.nodes_by_rank]  # no node is called so
+    there = {node_rank for node_rank, ranks in enumerate(pods) if not bound.isdisjoint(ranks)}
+    try:
+        holds = [(hold.family, tree.level(hold.level)) for hold in job.holds_on(tree)]
+    except ArnoldError:  # the cluster has not these levels any more
+        return {}
+    if job.grid.cells != len(names):
+        return {}
+    node_rank = job.grid.node_rank.ravel().tolist()
+    for family, level in holds:
+        domain_of = {i: int(level.domain_of[index_of[name]]) for i, name in enumerate(names) if name in index_of}
+        if len({*domain_of.values()}) < 2:
+            continue
+        for cells in job.grid.groups[family].members:
+            group = [rank for cell in cells if (rank := node_rank[cell]) in domain_of]
+            known = Counter(domain_of[rank] for rank in group if rank in there)
+            if len(known) > 1:
+                continue
+            home = (known or Counter(domain_of[rank] for rank in group)).most_common(1)
+            for rank in group:
+                if rank not in there and domain_of[rank] != home[0][0]:
+                    here, others = (level.domains[domain] for domain in (domain_of[rank], home[0][0]))
+                    why = f"node {names[rank]} is in {here} now, its {family} group in {others}"
+                    apart.setdefault(pods[rank][0], why)
+    return apart
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ and each round gives a node another partner.  With results, what is in doubt is 
 that are clear over a path that is, and all others go on with the pattern.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -41,6 +41,8 @@ def next_round(
 ) -> Rounds:
     """Return the round after the results so far, or nothing where no other would say more.
 
+    A pair that is slow once, and over nothing that is suspected, is tested again.
+
     :param suspects: these and what is in doubt are tested; empty = all.
     """
     findings = findings_of(results, cluster)
@@ -49,15 +51,18 @@ def next_round(
         tested[pair.a].add(pair.b)
         tested[pair.b].add(pair.a)
     number = max(map(len, tested.values()), default=0)
-    doubtful = any(suspect.sure == "possible" for suspect in findings.suspects) or bool(findings.unknown)
+    times = Counter(frozenset(pair[:2]) for pair in results)
+    again = [results[row] for row in findings.unexplained if times[frozenset(results[row][:2])] == 1]
+    doubtful = any(suspect.sure == "possible" for suspect in findings.suspects) or bool(findings.unknown) or bool(again)
     if number >= MOST_ROUNDS or (number >= PLANNED and not doubtful):
         return []
-    first = list(_doubts(cluster, nodes, findings, tested))
+    free = dict.fromkeys(nodes)
+    first = [*_again(cluster, free, again), *_doubts(cluster, free, findings, tested)]
     taken = {node for pair in first for node in pair}
-    free, asked = ([node for node in those if node not in taken] for those in (nodes, suspects))
+    left, asked = ([node for node in those if node not in taken] for those in (nodes, suspects))
     met = {(cluster.index(name), cluster.index(other)) for name, others in tested.items() for other in others}
     over = number >= PLANNED or (suspects and not asked)
-    rest = [] if over else _asked(cluster, free, asked, number, met)
+    rest = [] if over else _asked(cluster, left, asked, number, met)
     pairs = [(cluster.names[a], cluster.names[b]) for a, b in (*first, *rest)]
     return [pairs] if pairs else []
 
@@ -160,11 +165,21 @@ def _asked(
     return pairs
 
 
+def _again(cluster: Cluster, free: dict[int, None], pairs: Sequence[Pair]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of nodes that are free, which then are not: each node in one at most."""
+    for pair in pairs:
+        a, b = cluster.index(pair.a), cluster.index(pair.b)
+        if a in free and b in free:
+            del free[a], free[b]
+            yield a, b
+
+
 def _doubts(
-    cluster: Cluster, nodes: Sequence[int], findings: Findings, tested: dict[str, set[str]]
+    cluster: Cluster, free: dict[int, None], findings: Findings, tested: dict[str, set[str]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs that tell apart what the results so far do not, over paths on which nothing else is suspected."""
-    free = dict.fromkeys(nodes)
+    """Yield pairs that tell apart what the results so far do not, over paths on which nothing else is suspected; their
+    nodes are not free then.
+    """
     places = [suspect.place for suspect in findings.suspects]
     doubted = {(place.kind, place.name) for place in places if place.kind != "node"}
     bad = {place.name for place in places if place.kind == "node"}

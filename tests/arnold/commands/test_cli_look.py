@@ -134,8 +134,10 @@ def test_pairs_are_planned_measured_and_read(arnold: Arnold, tmp_path: Path) -> 
     assert [(place["node"], place["link"], place["domain"], place["sure"]) for place in read.json["suspects"]] == [
         (None, "d3 - the core", None, "certain")
     ]
-    following = arnold("health", "pairs", "plan", "--cluster", file, "--results", measured, "--json")
-    assert following.json["rounds"] == []
+    more = tmp_path / "more.slurm"
+    following = arnold("health", "pairs", "plan", "--cluster", file, "--results", measured, "--output", more, "--json")
+    assert (following.json["rounds"], more.exists()) == ([], False)  # sbatch would refuse a script of no nodes
+    assert says(" ".join(following.json["notes"]), "more.slurm")
 
 
 def test_pairs_are_tested_by_jobs(arnold: Arnold, tmp_path: Path) -> None:

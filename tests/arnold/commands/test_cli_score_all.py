@@ -86,6 +86,24 @@ def test_a_slow_node_is_a_loss_of_the_job_that_has_it(arnold: Arnold, files: lis
     assert train["step_lost"]["share"] == pytest.approx(1 - best / now)
 
 
+def test_each_place_that_it_could_have_has_its_step(arnold: Arnold, tmp_path: Path) -> None:
+    """Two racks of two, a node of the job's rack twice as slow: a rack without it costs no more spread and half the
+    step, and where the job spans racks to avoid it the step counts both.
+    """
+    rows = ["n0,r0,8,8,", "n1,r0,8,8,2.0", "n2,r1,8,8,", "n3,r1,8,0,"]
+    (tmp_path / "four.csv").write_text("\n".join(["node,rack,gpus,free_gpus,slowdown", *rows, ""]))
+    (tmp_path / "job.yaml").write_text("{name: j, parallelism: {tp: 8, dp: 2}, alpha: 1, level: rack}")
+    (tmp_path / "hosts").write_text("n0\nn1\n")
+    asked = ("score", "--cluster", tmp_path / "four.csv", "--job", tmp_path / "job.yaml", "--nodes", tmp_path / "hosts")
+    ran = arnold(*asked, "--json").json
+    spread = 1 + DEFAULT_SPREAD_COST  # n0 and n2 lie in two racks: objective 2
+    # on n0 and n1 the pace is the slow one's; anew on n0 and n2, on the empty cluster in rack r1
+    steps = [ran[name]["step_time"] for name in ("same_nodes", "free_nodes", "restart", "empty_cluster")]
+    assert (ran["step_time"], steps) == (2.0, [2.0, pytest.approx(spread), pytest.approx(spread), 1.0])
+    shown = arnold(*asked)
+    assert says(shown.out, f"{100 * (spread / 2 - 1):+.1f} %", "-50.0 %")
+
+
 def test_grids_are_those_that_jobs_say(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
     """By Slurm's comment, where dp is what the GPUs come to, and by a placement, with its affinity and order of ranks;
     what is written beside a job and is no grid is said, and the others are scored.
