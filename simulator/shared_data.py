@@ -175,23 +175,17 @@ def shared_loads(past: RunHistory, plan: DataPlan) -> tuple[SharedLoads, ...]:
     loads = []
     for name, near in sorted(readers.items()):
         samples = plan.data_sets[name].samples
-        alone, together = (
-            fsum(samples * times(there) for there in near.values()) for times in (_loads_alone, _loads_together)
-        )
+        each = (fsum(job.share * job.passes * (job.end - job.begin) for job in there) for there in near.values())
+        alone, together = fsum(samples * times for times in each), fsum(samples * _together(at) for at in near.values())
         loads.append(SharedLoads(name, len(jobs[name]), alone, together))
     return tuple(loads)
 
 
-def _loads_alone(readers: list[Reader]) -> float:
-    """Return how often the whole data set is loaded by jobs near one cache, each for itself."""
-    return fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in readers)
-
-
-def _loads_together(readers: list[Reader]) -> float:
+def _together(readers: list[Reader]) -> float:
     """Return how often the whole data set is loaded by jobs near one cache."""
     events = sorted((time, i) for i, reader in enumerate(readers) for time in (reader.begin, reader.end))
     there: set[int] = set()
-    loads, before = 0.0, 0.0
+    loads = before = 0.0
     for time, i in events:
         # each sample is loaded as often as its fastest reader has it
         rate, unread = 0.0, 1.0

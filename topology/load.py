@@ -24,9 +24,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -643,19 +643,13 @@ _TABLE = "write a CSV with the columns node,rack,gpus"
 _NAMES = "write a node or hostlist a line"
 
 
-@dataclass(frozen=True)
-class Stranger:
+class Stranger(NamedTuple):
     """A kind of text."""
 
     what: str  # what it is, as in "is ..."
-    mark: str  # regular expression of a line that each has
+    mark: str  # regular expression of the beginning of a line that each has
     cluster: str = ""  # what to give for a cluster; empty = it may be one
     nodes: str = _SLURM_STATES  # what to give for a list of nodes; empty = it may be one
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The mark, at the beginning of a line."""
-        return re.compile(rf"^{self.mark}", re.MULTILINE)
 
 
 STRANGERS = (
@@ -706,6 +700,6 @@ def stranger_fault(text: str, *, nodes: bool) -> tuple[str, str] | None:
     head = text[:HEAD]
     for stranger in STRANGERS:
         fix = stranger.nodes if nodes else stranger.cluster
-        if fix and stranger.pattern.search(head):
+        if fix and re.search(f"^{stranger.mark}", head, re.MULTILINE):
             return f"is {stranger.what}", fix
     return None

@@ -529,7 +529,7 @@ class ScontrolJobs(Marked):
             yield from _slurm_jobs(job | {"Comment": comment[1] if comment else ""}, source=place)
 
 
-class SqueueTable:
+class SqueueTable(Marked):
     """Reads the table of ``squeue``, by its header."""
 
     format = FileFormat(
@@ -540,13 +540,7 @@ class SqueueTable:
         left_out="GPUs: all of its nodes count as taken; priorities, accounts",
         marks=("jobid", "nodelist(reason)"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether its header names jobs and their nodes."""
-        first = head.lstrip().split(b"\n", 1)[0].split()
-        return float(
-            first[:1] == [b"JOBID"] and b"START_TIME" not in first and any(b"NODELIST" in word for word in first)
-        )
+    mark = re.compile(r"\A\s*JOBID\s(?!.*\bSTART_TIME\b).*NODELIST")
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:
         """Yield the jobs in the order of the lines."""

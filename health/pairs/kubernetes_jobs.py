@@ -89,10 +89,7 @@ def _job(number: int, node: str, pairs: Sequence[str], gpus: int, labels: dict[s
         "tolerations": [{"operator": "Exists"}],
         "affinity": {"nodeAffinity": required},
         "containers": [container],
-        "volumes": [
-            {"name": "pairs", "configMap": {"name": NAME}},
-            {"name": "shm", "emptyDir": {"medium": "Memory"}},
-        ],
+        "volumes": [{"name": "pairs", "configMap": {"name": NAME}}, {"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }
     return {
         "apiVersion": "batch/v1",

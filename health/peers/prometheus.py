@@ -15,7 +15,7 @@ import numpy as np
 from ground import json_text
 from ground.errors import InvalidInput
 from ground.files import Content, Source
-from ground.formats import NEARLY, FileFormat, begins_as_json
+from ground.formats import NEARLY, FileFormat, Marked, begins_as_json
 from ground.quantities import plural
 from ground.rows import BadRows, exporter_line
 from health.peers.metrics import canonical
@@ -27,10 +27,9 @@ CONTRADICTS = 0.05  # Share by which two series of one row differ that cannot bo
 FIX = "give what /api/v1/query_range returns"
 
 UNNAMED = "value"  # The metric of an expression, which has no name in the answer
-_SCRAPE = re.compile(rb"\s*(?:# (?:HELP|TYPE) |[A-Za-z_:][A-Za-z0-9_:]*\{[A-Za-z_])")
 
 
-class PrometheusVector:
+class PrometheusVector(Marked):
     """Reads answers to instant queries."""
 
     format = FileFormat(
@@ -41,10 +40,7 @@ class PrometheusVector:
         left_out="as of ranges",
         marks=('"resulttype"', '"vector"', '"value"'),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it is JSON with a vector, and no matrix beside it."""
-        return float(begins_as_json(head) and b'"vector"' in head and b'"matrix"' not in head)
+    mark = re.compile(r'(?s)\A\s*(?:\{|\[\s*[{\["])(?!.*"matrix").*"vector"')
 
     def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
         """Return samples from the text of one answer, or of a list of answers."""
@@ -70,7 +66,7 @@ class PrometheusRange(PrometheusVector):
         return 1.0 if b'"matrix"' in head else NEARLY
 
 
-class ExporterText:
+class ExporterText(Marked):
     """Reads what an exporter wrote at one moment; a machine that no label names is called as the file."""
 
     format = FileFormat(
@@ -81,10 +77,7 @@ class ExporterText:
         left_out="comments; other labels",
         marks=("# type", "# help"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the first line is a comment on a metric, or a sample with labels."""
-        return float(_SCRAPE.match(head) is not None)
+    mark = re.compile(r"\A\s*(?:# (?:HELP|TYPE) |[A-Za-z_:][A-Za-z0-9_:]*\{[A-Za-z_])")
 
     def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
         """Return the samples of one moment."""

@@ -304,13 +304,10 @@ def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
             for dp in range(len(ranks)):
                 head = f'{{"ph": "X", "pid": {numbers[dp, stage, version]}, "tid": {thread}, "cat": "{version}", '
                 for place, offset in enumerate(offsets):
-                    start = timeline.start[members, dp, place]
+                    start, end = timeline.start[members, dp, place], timeline.end[members, dp, place]
                     # times of a trace are rounded, so that operations of a stream seem to overlap: they are cut
-                    ends = timeline.end[members, dp, place]
                     order = np.argsort(start, kind="stable")
-                    cut = ends.copy()
-                    cut[order[:-1]] = np.minimum(ends[order[:-1]], start[order[1:]])
-                    end = cut
+                    end[order[:-1]] = np.minimum(end[order[:-1]], start[order[1:]])
                     begin, took = (start + offset) * 1e6, np.maximum(end - start, 0.0) * 1e6
                     tail = f'"step": {timeline.steps[place]}}}}}'
                     for member, ts, dur in zip(members, begin.tolist(), took.tolist(), strict=True):

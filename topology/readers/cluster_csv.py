@@ -25,7 +25,7 @@ from ground.rows import BadRows, CsvRows
 from topology.build import NodeColumns, build_cluster, second_fault
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
-from topology.readers.reading import Reading
+from topology.readers.reading import Reading, TopologyReader
 from topology.taints import Taint, parse_taint
 
 NODE = "node"
@@ -80,7 +80,7 @@ def read_table(source: Source) -> Table:
     return Table(source, table.header, table.header_line, columns, lines)
 
 
-class ClusterCsv:
+class ClusterCsv(TopologyReader):
     """Reader of the cluster CSV."""
 
     format = FileFormat(
@@ -91,7 +91,6 @@ class ClusterCsv:
         left_out="",
         marks=("node,",),
     )
-    chooses_levels = False
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first column of the first line is ``node``; or nearly so, to say what is wrong with it."""

@@ -48,14 +48,7 @@ from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag, begins_later
 from topology.kubernetes.claim_table import ALLOCATION_KINDS, ClaimTable
-from topology.kubernetes.labels import (
-    HOSTNAME,
-    LabelledPlaces,
-    check_labels,
-    label_of,
-    passed_over,
-    places_by_labels,
-)
+from topology.kubernetes.labels import HOSTNAME, LabelledPlaces, check_labels, label_of, passed_over, places_by_labels
 from topology.kubernetes.nodes import (
     MOST_GPUS,
     OWN_TAINTS,
@@ -83,7 +76,7 @@ from topology.kubernetes.objects import (
 )
 from topology.kubernetes.pods import LabelSelector, Pod
 from topology.node_gpus import GPU_CLASSES, GPUS, NodeGpus
-from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
+from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, TopologyReader, place_nodes
 from topology.taints import TAINTS_UNTIL, Taint, kept_out_by
 
 _LOOPS = re.compile(r"(?<!\\)[*+{]")
@@ -517,7 +510,7 @@ class Listing:
 _COMMAND = "kubectl get nodes,hypernodes -o json"
 
 
-class Volcano(Marked):
+class Volcano(Marked, TopologyReader):
     """Reader of HyperNodes."""
 
     format = FileFormat(
@@ -529,7 +522,6 @@ class Volcano(Marked):
         marks=("hypernode", "tier", "members"),
     )
     mark = HYPER_NODES_ALONE
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the HyperNodes; where nodes come after them, as a list of nodes."""
