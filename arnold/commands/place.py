@@ -99,10 +99,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions) -> int:
 
 
 def next_step(options: PlaceOptions, status: Status, cluster: str, job: str = "job") -> str:
-    """Return the command to go on with; empty = there is none to name.
-
-    :param job: what stands for the job in names of files.
-    """
+    """Return the command to go on with, empty = there is none; ``job``: what stands for the job in names of files."""
     files = {kind: file for file, kind in options.formats().items()}
     outputs = ("--output", "--output-format", "--html", "--certificate")
     if status in ("optimal", "feasible"):
