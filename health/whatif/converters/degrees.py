@@ -110,8 +110,7 @@ def degrees_of_log(path: str) -> JobSizes | None:
                 break
     if degrees is None or prod(degrees[name] for name in ("dp", "dsp", "tp", "pp")) != degrees["world"]:
         return None
-    dp, pp, tp, dsp = (degrees[name] for name in ("dp", "pp", "tp", "dsp"))
-    return JobSizes(dp=dp, pp=pp, tp=tp, dsp=dsp, vpp=virtual, world=degrees["world"])
+    return JobSizes(**degrees, vpp=virtual)
 
 
 def _distributed_info(path: str) -> Mapping[str, Any]:

@@ -144,16 +144,13 @@ class Pai2020:
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first line is the header, or a row as there is none."""
-        header = header_of(head)
-        if _is_row(header, COLUMNS) or _is_row(header, JOB_COLUMNS) or header == JOB_COLUMNS:
-            return 1.0
-        return share(header, COLUMNS)
+        first = header_of(head)
+        return 1.0 if _is_headless(first) else share(first, COLUMNS)
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with the lines of their first tasks, in the order of the file."""
-        first = header_of(source.head)
-        given = _is_row(first, COLUMNS) or _is_row(first, JOB_COLUMNS) or first == JOB_COLUMNS
-        table = CsvRows(source, bad_rows, header=COLUMNS if given else None, other_widths=(len(JOB_COLUMNS),))
+        header = COLUMNS if _is_headless(header_of(source.head)) else None
+        table = CsvRows(source, bad_rows, header=header, other_widths=(len(JOB_COLUMNS),))
         where = table.need(*COLUMNS[:-1], format=self.format.name)
         gangs: dict[str, tuple[int, _Gang]] = {}
         launched: dict[str, _Launch] = {}
@@ -177,8 +174,9 @@ class Pai2020:
         yield from bad_rows.keep(gangs.values(), lambda gang: gang.job(launched.get(gang.name)), source)
 
 
-def _is_row(cells: Sequence[str], columns: Sequence[str]) -> bool:
-    return len(cells) == len(columns) and cells[3] in STATES
+def _is_headless(first: Sequence[str]) -> bool:
+    """Return whether the task table has no header, by the first line: a row of either table, or the other's header."""
+    return first == JOB_COLUMNS or (len(first) in (len(COLUMNS), len(JOB_COLUMNS)) and first[3] in STATES)
 
 
 MILLI = 1000
