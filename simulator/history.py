@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
 from typing import Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -67,12 +68,8 @@ class AttemptLog:
 
     def restore(self, state: Any) -> None:
         """Go on with that."""
-        cuts = [CutShort(*row) for row in state]
-        spreads = [None if cut.spread is None else (cut.spread[0], cut.spread[1]) for cut in cuts]
-        self.cut_short = [
-            cut._replace(places=tuple(cut.places), spread=spread) for cut, spread in zip(cuts, spreads, strict=True)
-        ]
-        self._kept = {cut.key: cut.kept for cut in cuts}
+        self.cut_short = msgspec.convert(state, list[CutShort])
+        self._kept = {cut.key: cut.kept for cut in self.cut_short}
 
 
 ENDED, FAILURE, PREEMPTION = 0, 1, 2  # Why an attempt was over

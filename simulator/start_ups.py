@@ -13,6 +13,7 @@ from math import log
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
@@ -153,7 +154,8 @@ class StartUps:
         )
         seconds = start.seconds(settings, settings)
         weighed = tuple(start.seconds(settings, techniques) for techniques in TECHNIQUES.values())
-        self._note(Started(job.key, now, seconds, weighed))
+        self.log.append(Started(job.key, now, seconds, weighed))
+        self._attempts[job.key] += 1
         if pulling := int(np.count_nonzero(start.missing)):
             self._pulling[job.key] = now + seconds, pulling
         self._caches.use(job.places, layers)
@@ -174,13 +176,8 @@ class StartUps:
         caches, recorded, pulling, rows = state
         self._caches.restore(caches)
         self._recorded, self._pulling = set(recorded), {key: (until, nodes) for key, until, nodes in pulling}
-        self.log, self._attempts = [], Counter()
-        for key, begin, seconds, weighed in rows:
-            self._note(Started(key, begin, seconds, tuple(weighed)))
-
-    def _note(self, row: Started) -> None:
-        self.log.append(row)
-        self._attempts[row.key] += 1
+        self.log = msgspec.convert(rows, list[Started])
+        self._attempts = Counter(row.key for row in self.log)
 
     def _image(self, job: SimJob) -> str:
         of = self._settings.image.of
