@@ -303,7 +303,14 @@ class _Placed:
     assignment: list[_Cell]
 
 
-_PLACEMENT = re.compile(r'"assignment"\s*:')
+@dataclass(frozen=True, slots=True)
+class _PlacedTogether:
+    """The same of several jobs at once."""
+
+    jobs: dict[str, _Placed]
+
+
+_PLACEMENT = re.compile(r'"(?:assignment|one_after_the_other)"\s*:')
 
 
 def read_node_lists(
@@ -333,9 +340,11 @@ def read_node_lists(
     for source in sources:
         what = "it names no node"
         if source.text.lstrip().startswith("{") and _PLACEMENT.search(source.text):
-            cells = load_document(source).parse(_Placed).assignment
-            places = {cell.node: source.name for cell in cells}
-            what = "its job was not placed, so it has no node"
+            document = load_document(source)
+            several = isinstance(document.data, dict) and "assignment" not in document.data
+            answers = document.parse(_PlacedTogether).jobs.values() if several else [document.parse(_Placed)]
+            places = {cell.node: source.name for answer in answers for cell in answer.assignment}
+            what = f"its {'jobs were' if several else 'job was'} not placed, so it has no node"
         elif (snapshot := read_snapshot(source, names)) is not None:
             parts.append((source, snapshot))
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import click
@@ -88,9 +89,7 @@ def command(*, html: str | None, algorithm: str | None, dp: str | None, inputs: 
         from arnold.pages.placement_page import placement_page
 
         # in the order in which a page can be about them: proved, then the best objective
-        ranked = sorted(
-            outcomes, key=lambda run: (run.status != "optimal", run.objective is None, run.objective or 0.0)
-        )
+        ranked = sorted(outcomes, key=lambda run: (run.status != "optimal", run.objective or inf))
         write_file(html, placement_page(instance.cluster, instance.job, ranked))
     best = document.best_algorithms[:1]
     other = () if best == ["exact"] else ("--algorithm", *best)

@@ -31,7 +31,7 @@ from arnold.options.shared_options import (
 from extender.kubernetes_names import HISTORY_KIND
 from ground.errors import InvalidInput
 from ground.files import Source, decode_source, open_stream, read_source, write_file
-from ground.quantities import utc_minute
+from ground.quantities import number, utc_minute
 from ground.records import record_of
 from topology.flags import merge_by_node
 
@@ -175,7 +175,7 @@ def compact(*, store: str, keep: str, archive: str | None) -> None:
             out.print(f"nothing to forget: no event of before {utc_minute(before)} can go")
             return
         out.print(f"forgotten: {done.dropped:,} events of before {utc_minute(before)}; {done.kept:,} are left")
-        out.print(f"{done.size_before / 1e6:.3g} MB before, {done.size / 1e6:.3g} MB now")
+        out.print(f"{number(done.size_before / 1e6)} MB before, {number(done.size / 1e6)} MB now")
         if archive is not None:
             out.print(f"{archive} has the store as it was")
 

@@ -96,9 +96,8 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
     if document.objective is not None:
         proved = f"proved bound {decimal(document.bound or 0.0)}{proof_clause(document.proved_to)}"
         worth = f"sum {decimal(document.objective)}, {proved}"
-    frame = Frame(
-        out, f"{verdict}: {worth}", COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s"
-    )
+    timing = f"{document.solve_seconds:.2f} s"
+    frame = Frame(out, f"{verdict}: {worth}", COLOURS.get(document.status, BAD), timing=timing)
     for sentence in document.unchecked.values():
         out.print(plain(sentence))
     if document.left_out:

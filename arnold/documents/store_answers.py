@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from arnold.console.output import Console, ErrorDetails, error_document, plain, print_rows, print_sentences
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import Source
-from ground.quantities import plural
+from ground.quantities import number, plural
 from ground.records import AwareTime, JsonRecord, record_of
 from health.flags.flag_store import MAX_STORE_BYTES, Ledger, Recorded, open_ledger, store_size, track_of
 from health.flags.history import Spell, history
@@ -411,10 +411,10 @@ def print_held_flags(out: Console, document: HeldFlagsDocument) -> None:
         print_rows(out, headers, rows, title=f"Flagged at {minute(document.at)}", left=headers, gap=False)
     if document.capacity is not None:
         of_gpus = [lost.gpus for lost in document.capacity if lost.gpus is not None]
-        total = f", {sum(of_gpus):.4g} GPUs" if of_gpus else ""
+        total = f", {number(sum(of_gpus))} GPUs" if of_gpus else ""
         out.print(f"lost: {plural(sum(lost.faulty for lost in document.capacity), 'node')} out of use{total}")
         lines = [
-            (plain(lost.sources), lost.age, lost.faulty, lost.slow, "-" if lost.gpus is None else f"{lost.gpus:.4g}")
+            (plain(lost.sources), lost.age, lost.faulty, lost.slow, "-" if lost.gpus is None else number(lost.gpus))
             for lost in document.capacity
         ]
         headers = ("sources", "held for", "faulty", "slow", "GPUs lost")

@@ -189,10 +189,7 @@ def takes(**kinds: type | partial[Any]) -> Callable[[F], F]:
 
 
 def take(kind: Callable[..., T], values: dict[str, Any]) -> T:
-    """Return the dataclass that values of options describe; they are taken out of ``values``.
-
-    :param kind: as :func:`takes` has it.
-    """
+    """Return what :func:`takes` calls a kind, of values of options, which are taken out of ``values``."""
     described: Any = kind.func if isinstance(kind, partial) else kind
     parts, given = _parts(described), dict[str, Any]()
     for field in _option_fields(described):

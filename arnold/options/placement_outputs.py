@@ -69,7 +69,7 @@ class LaunchOrder:
 
     def hostfile(self) -> str:
         """Return one node a line."""
-        return "".join(f"{name}\n" for name in self.nodes)
+        return "\n".join([*self.nodes, ""])
 
     def nodelist(self) -> str:
         """Return a hostlist on one line, for ``--nodelist``: which nodes, not in which order."""

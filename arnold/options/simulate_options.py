@@ -315,10 +315,7 @@ class FailureOptions:
     """Nodes that wait for others to fail."""
 
     def settings(self) -> FailureSettings | None:
-        """Return what goes wrong in a replay; ``None`` = nothing.
-
-        :raises UnknownName: no rate or mix is called that.
-        """
+        """Return what goes wrong in a replay, ``None`` = nothing; raise UnknownName: no rate or mix is called that."""
         if self.failures is None and not self.stragglers:
             return None
         from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness

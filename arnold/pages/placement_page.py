@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from itertools import chain, pairwise
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -136,12 +136,7 @@ def placement_page(
     drawn = {id(outcome): i for i, outcome in enumerate(placed)}
     ranked = sorted(
         outcomes,
-        key=lambda outcome: (
-            outcome.objective is None,
-            outcome.objective or 0.0,
-            outcome.status != "optimal",
-            outcome.proposal.lower_bound is None,
-        ),
+        key=lambda run: (run.objective or inf, run.status != "optimal", run.proposal.lower_bound is None),
     )
     objectives = [outcome.objective or 0.0 for outcome in placed]
 

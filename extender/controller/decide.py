@@ -637,6 +637,8 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, gro
     if ailing := {node: why for node in nodes if (why := context.fleet.ailing(node, context.now))}:
         reason = "NodeAiling"
         ills.append(f"{named(ailing)}: {next(iter(ailing.values()))}")
+    if broken := [*apart_ranks(context.fleet, plan, frozenset()).values()] if progress.started else []:
+        ills.append(f"labels of nodes have changed, and a constraint does not hold any more: {named(broken)}")
     if progress.misplaced or progress.off_plan:
         reason = "OffPlan"
     if progress.off_plan:
@@ -855,6 +857,8 @@ def apart_ranks(fleet: Fleet, plan: GangPlan, bound: AbstractSet[int]) -> dict[i
             continue
         for cells in job.grid.groups[family].members:
             group = [rank for cell in cells if (rank := node_rank[cell]) in domain_of]
+            if len({domain_of[rank] for rank in group}) < 2:
+                continue
             known = Counter(domain_of[rank] for rank in group if rank in there)
             if len(known) > 1:
                 continue

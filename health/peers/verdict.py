@@ -167,7 +167,9 @@ def evidence(stretch: Stretch, samples: Samples | None, *, peers: int, absolute:
         return f"{of}{metric_of(metric).title} {codes}, of most of {others} none, {when}"
     past = "" if stretch.past is None else f" and {number(stretch.past)} of its own past"
     if stretch.past and stretch.peers and min(stretch.own, stretch.past, stretch.peers) > 0.0:
-        past += f" ({stretch.own / stretch.peers:.3g}x its peers, {stretch.own / stretch.past:.3g}x its own past)"
+        past += (
+            f" ({number(stretch.own / stretch.peers)}x its peers, {number(stretch.own / stretch.past)}x its own past)"
+        )
     return (
         f"{of}{metric_of(metric).title} {number(stretch.own)} against {number(stretch.peers)} of {others}"
         f"{past}, {when}; {score} times the spread of its peers"

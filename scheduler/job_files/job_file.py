@@ -176,10 +176,7 @@ def constraints_of(written: Iterable[ConstraintFile]) -> Constraints:
 
 @lru_cache(1024)  # jobs of a trace, and pods of a gang, say the same
 def read_constraints(text: str) -> Constraints:
-    """Return what YAML (or JSON) says that stands in a job file under ``constraints``.
-
-    :raises InvalidJob: not such a list.
-    """
+    """Return what a text says as under ``constraints`` in a job file; raise InvalidJob: not such a list."""
     with _refused_as("constraints"):
         return constraints_of(load_document(Source("constraints", text)).parse(ConstraintFiles))
 

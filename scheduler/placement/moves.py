@@ -130,9 +130,7 @@ class MoveChoices:
     def tells_apart(self, terms: Sequence[Count]) -> bool:
         """Return whether each class lies in one domain of every level that some terms count at."""
         inside = (self.cluster.level(term.level).domain_of for term in terms)
-        return all(
-            bool((domain_of == domain_of[self.kinds.example][self.kinds.class_of]).all()) for domain_of in inside
-        )
+        return all((domain_of == domain_of[self.kinds.example][self.kinds.class_of]).all() for domain_of in inside)
 
     def touched_by_fixed(self, term: Count) -> BoolArray:
         """Return which domains each group touches with cells that cannot move, shape [groups, domains of the level]."""

@@ -74,15 +74,6 @@ class ShareModel:
         return answer, solver
 
 
-def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
-    """Return a weighted sum; of none at all 0."""
-    from scheduler.placement import cp_model
-
-    return cp_model.LinearExpr.sum(
-        [weight * expression for weight, expression in zip(weights, expressions, strict=True)]
-    )
-
-
 def taken(part: JobWays | RunningPart, solver: cp_model.CpSolver) -> Counter[int]:
     """Return the nodes of each class that a job takes in a solution, classes without any left out."""
     return Counter({c: count for c, take in part.takes.items() if (count := int(solver.value(take)))})

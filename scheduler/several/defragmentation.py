@@ -40,7 +40,6 @@ from scheduler.placement.share_program import (
     by_what_leaves,
     exact_units,
     taken,
-    total,
 )
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.repair import of_its_type
@@ -421,6 +420,8 @@ class MoveSearch:
     def _program(
         self, model: ShareModel, new: JobWays, cost: Variable, most: int | None, kept: Mapping[int, IntArray]
     ) -> MoveProgram:
+        from scheduler.placement.cp_model import LinearExpr
+
         if most is not None:
             model.cp.add(cost <= most)
         model.share()
@@ -428,15 +429,16 @@ class MoveSearch:
         objective = model.cp.new_int_var(target, max(target, top(cost)), "")
         model.cp.add(objective >= cost)
         if by_jobs:
-            price = total([part.share.price for part in model.running], [part.any_moved for part in model.running])
+            prices = [part.share.price for part in model.running]
+            price = LinearExpr.weighted_sum([part.any_moved for part in model.running], prices)
         else:
-            price = total([1] * len(model.running), [part.moved for part in model.running])
+            price = LinearExpr.sum([part.moved for part in model.running])
         for i, places in kept.items():
             moved = int((places != self.shares[i].homes).sum())
             price += self.shares[i].price * bool(moved) if by_jobs else moved
         if self.limit.most is not None:
             model.cp.add(price <= self.limit.most)
-        return MoveProgram(model, new, cost, total([self._scale, 1], [objective, price]), kept)
+        return MoveProgram(model, new, cost, self._scale * objective + price, kept)
 
     def _pack_some(self, end: float, few: int) -> None:
         """Lay the new job and a few running ones out again, the others where they are in the best plan."""

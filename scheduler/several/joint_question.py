@@ -46,11 +46,17 @@ class JointQuestion:
     cluster: Cluster
     jobs: tuple[Job, ...]
     weights: tuple[float, ...]  # one for each job, above 0
+    # the cluster as each job has it: flags and nodes that are kept out may differ; empty = all have it alike
+    seen: tuple[Cluster, ...] = ()
+
+    def seen_by(self, j: int) -> Cluster:
+        """Return the cluster as one job has it."""
+        return self.seen[j] if self.seen else self.cluster
 
     @cached_property
-    def emptied(self) -> Cluster:
-        """The cluster with no node in use."""
-        return self.cluster.emptied()
+    def emptied(self) -> tuple[Cluster, ...]:
+        """The cluster as each job has it, with no node in use."""
+        return tuple(self.seen_by(j).emptied() for j in range(len(self.jobs)))
 
     @cached_property
     def _ways(self) -> tuple[Mapping[int, Job], ...]:
@@ -63,7 +69,7 @@ class JointQuestion:
 
     def cost(self, j: int, nodes: IntArray) -> float:
         """Return what a placement of one job adds to the sum; infinite where it breaks a rule."""
-        worth = worth_of(self.cluster, self.sized(j, nodes), nodes)
+        worth = worth_of(self.seen_by(j), self.sized(j, nodes), nodes)
         return inf if worth is None else self.cost_of(j, worth)
 
     def cost_of(self, j: int, worth: Evaluation) -> float:
@@ -140,7 +146,7 @@ def least_alone(question: JointQuestion, j: int, alone: Outcome) -> float | None
 
     :param alone: the outcome of the job by itself, whose slowest node says which these are.
     """
-    slowest = slowest_allowed(question.cluster, question.jobs[j], [alone])
+    slowest = slowest_allowed(question.seen_by(j), question.jobs[j], [alone])
     if alone.evaluation is None:
         return None
     if not alone.by_type:
@@ -178,7 +184,7 @@ class SeenPlacements:
 
     def learn(self, nodes: IntArray) -> None:
         """Take in a placement, on any nodes of the cluster; one that breaks a rule is left out."""
-        question, empty = self._question, self._question.emptied
+        question, empty = self._question, self._question.emptied[self._j]
         job = question.sized(self._j, nodes)
         if (worth := worth_of(empty, job, nodes)) is None:
             return
@@ -306,17 +312,18 @@ def placed_as_in(
 
 
 def seated_again(
-    cluster: Cluster, jobs: Sequence[Job], *, nodes: Sequence[IntArray], classes: NodeClasses
+    question: JointQuestion, jobs: Sequence[Job], *, nodes: Sequence[IntArray], classes: NodeClasses
 ) -> list[IntArray]:
     """Return other nodes for some placements, closer together at closer levels: each cell stays in its domain.
 
-    :param jobs: the jobs of the classes, each as one for nodes of the size that it has.
+    :param jobs: those of the question, each as one for nodes of the size that it has.
     :param nodes: of each job, shape [rows, columns], none twice.
     """
     left, after = classes.class_of >= 0, []
     for own in nodes:
         left[own.ravel()] = False
     for j, (job, own) in enumerate(zip(jobs, nodes, strict=True)):
+        cluster = question.seen_by(j)
         left[own.ravel()] = True
         after.append(own)
         if job.grid.aligned:

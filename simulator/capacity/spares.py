@@ -738,8 +738,8 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         by_rate = answer.mttf_hours_at_1024_gpus
         mean = f"a mean time to failure of {by_rate:.1f} h" if by_rate < NEVER else "no failure ever"
         yield (
-            f"{answer.rate.per_thousand_node_days:.3g} failures per 1,000 node-days at the median, the same for every "
-            f"node and at random; source: {answer.rate.source}."
+            f"{number(answer.rate.per_thousand_node_days)} failures per 1,000 node-days at the median, the same for "
+            f"every node and at random; source: {answer.rate.source}."
         )
         yield (
             f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives {mean}; jobs of that size on RSC-1 measured "
@@ -752,7 +752,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             f"{answer.checkpoint_write:g} s."
         )
         yield (
-            f"A failed node is away for {answer.repair_hours:.3g} h on average at the median; without domains the "
+            f"A failed node is away for {number(answer.repair_hours)} h on average at the median; without domains the "
             "distribution does not matter. All failures take nodes away, and spares in waiting do not fail."
         )
         yield (
@@ -795,7 +795,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             )
         if answer.by_source:
             spares_by_rate = ", ".join(
-                f"{case.name} ({case.per_thousand_node_days:.3g}) {case.spares}" for case in answer.by_source
+                f"{case.name} ({number(case.per_thousand_node_days)}) {case.spares}" for case in answer.by_source
             )
             yield f"Failures per 1,000 node-days of one source alone, the rest at its median: {spares_by_rate}."
         yield "Failures and repairs counted on one's own nodes: --failures and --repair-hours take a number or a range."

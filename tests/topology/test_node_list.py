@@ -85,6 +85,17 @@ def test_nodes_of_a_saved_placement_are_in_use() -> None:
     assert "1 (x9)" in notes
 
 
+def test_nodes_of_several_jobs_placed_at_once_are_in_use() -> None:
+    """Those of each of them; where they did not all fit nothing is placed, and that is said."""
+    cells = {name: {"assignment": [{"node": node, "dp": 0}]} for name, node in (("a", "n2"), ("b", "n5"))}
+    together = {"status": "optimal", "jobs": cells, "one_after_the_other": []}
+    assert busy(json.dumps(together)) == ["n2", "n5"]
+    nothing = {"status": "infeasible", "jobs": {}, "one_after_the_other": []}
+    cluster, notes = laid(json.dumps(nothing))
+    assert names(cluster, State.BUSY) == []
+    assert says(notes, "list", "no node", "not placed")
+
+
 def test_states_of_strangers_alone_are_an_error() -> None:
     """They are the states of another cluster, and under them every node would be free."""
     with pytest.raises(InvalidTopology, match=r"none of the nodes listed: 2 \(n22, n23\)") as caught:

@@ -15,7 +15,7 @@ from extender.controller.actions import release_mark, release_patch
 from extender.objects import decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Job, Parallelism
-from tests.allocation_objects import claim_json, claiming, request, slice_json
+from tests.allocation_objects import claim_json, claiming, request, slice_json, template_json
 from tests.extender.fake_cluster import FakeCluster, merged, stand_in, unreachable
 from tests.extender.things import MINIPOD, NOW, RACK, key, member_json, node_json, pod_json, uid
 from tests.facts import says
@@ -166,11 +166,23 @@ def test_nodes_that_plans_promise_are_in_use(api: FakeCluster, arnold: Arnold, j
     assert placed(arnold, job)["cluster"]["free"] == 9
 
 
-def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(api: FakeCluster, arnold: Arnold, job: Path) -> None:
-    """Two pods are on their way, and the GangPlan only says that a third is missing; given back, nodes are free."""
+@pytest.mark.parametrize("by_claim", [False, True], ids=["by resource", "by claim"])
+def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(
+    api: FakeCluster, arnold: Arnold, job: Path, *, by_claim: bool
+) -> None:
+    """Two pods are on their way, and the GangPlan only says that a third is missing; given back, nodes are free.  So it
+    is where they ask for their GPUs by a claim, which their Job says and no label.
+    """
     mark = release_mark(key("g"), 3)
+    if by_claim:
+        api.put(ALLOCATION[2], template_json("big", "team"))
     for rank, node in enumerate(("n00", "n10")):
         gated = member_json("g", rank, 3)
+        if by_claim:
+            numbered = {"batch.kubernetes.io/job-completion-index": str(rank)}
+            gated = claiming(
+                pod_json(f"g-{rank}", gpus=0, labels=numbered, gate=True, owner=("Job", "g")), template="big"
+            )
         api.put(
             PODS,
             merged(gated, release_patch(decode_pod(gated), node, mark, version=gated["metadata"]["resourceVersion"])),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
 from tests.extender.things import MINIPOD, node, pod_json
+from tests.facts import says
 
 WITHIN = {"arnold.dev/constraints": f"[{{family: dp, within: {MINIPOD}}}]"}
 
@@ -30,16 +31,27 @@ def moved(world: World, name: str, minipod: str) -> None:
     world.settle()
 
 
+def said_broken(world: World) -> bool:
+    """Whether the plan says that m0-1 is where a constraint does not have it."""
+    healthy = world.plan("g").condition("Healthy")
+    return healthy is not None and healthy.status == "False" and says(healthy.message, "m0-1", "mp1", "dp")
+
+
 def test_a_pod_that_comes_anew_stays_with_its_group() -> None:
     """m0-1 has moved to the other minipod: rank 1 gets m0-3, which is free, and nobody else moves."""
     world = running(3)
+    assert not said_broken(world)
     moved(world, "m0-1", "mp1")
     assert world.plan("g").nodes == ("m0-0", "m0-1", "m0-2"), "who runs is left alone"
+    assert said_broken(world)
     world.recreate("g-1")
     world.settle()
     assert world.plan("g").nodes == ("m0-0", "m0-3", "m0-2")
     assert world.node_of("g-1") == "m0-3"
+    world.bind("g-1")
+    world.settle()
     assert world.phase("g") is PlanPhase.BOUND
+    assert not said_broken(world)
 
 
 def test_it_waits_while_no_node_keeps_the_constraint() -> None:
