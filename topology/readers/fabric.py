@@ -55,11 +55,10 @@ class Fabric:
             self.graph.add_edge(switch, other)
 
     def parts(self, switches: Iterable[str] | None = None) -> Iterator[set[str]]:
-        """Yield the switches that links among these join, whichever is above, part by part; ``None`` = all switches."""
+        """Yield the switches that links among these join, part by part; ``None`` = all switches."""
         import networkx as nx
 
-        components = nx.weakly_connected_components if self.graph.is_directed() else nx.connected_components
-        yield from components(self.graph if switches is None else self.graph.subgraph(switches))
+        yield from nx.connected_components(self.graph if switches is None else self.graph.subgraph(switches))
 
     def tiers(self) -> dict[str, int]:
         """Return the tier of each switch that leads to a node: how far it is from the closest leaf, a leaf itself 1."""
@@ -100,6 +99,12 @@ class Hierarchy(Fabric):
         self.graph.add_nodes_from(below)
         self.graph.add_edges_from((switch, child) for switch, children in below.items() for child in children)
         self._where = where
+
+    def parts(self, switches: Iterable[str] | None = None) -> Iterator[set[str]]:
+        """Yield the switches that links among these join, whichever is above; ``None`` = all switches."""
+        import networkx as nx
+
+        yield from nx.weakly_connected_components(self.graph if switches is None else self.graph.subgraph(switches))
 
     def generations(self, *, upwards: bool = False) -> list[list[str]]:
         """Return switches in generations: those below none, then those that lie below switches of the last generation

@@ -110,7 +110,8 @@ def degrees_of_log(path: str) -> JobSizes | None:
                 break
     if degrees is None or prod(degrees[name] for name in ("dp", "dsp", "tp", "pp")) != degrees["world"]:
         return None
-    return JobSizes(**degrees, vpp=virtual)
+    dp, pp, tp, dsp = (degrees[name] for name in ("dp", "pp", "tp", "dsp"))
+    return JobSizes(dp=dp, pp=pp, tp=tp, dsp=dsp, vpp=virtual, world=degrees["world"])
 
 
 def _distributed_info(path: str) -> Mapping[str, Any]:
