@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
 from typing import Any, NamedTuple, Self
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ground.records import read_json
 from simulator.engine import Engine
 from simulator.hooks import FlagSpan, FromScratch, Incident, Recovery, Setback, Why
 from simulator.sim_job import UNITS, JobState, SimJob
@@ -68,7 +68,7 @@ class AttemptLog:
 
     def restore(self, state: Any) -> None:
         """Go on with that."""
-        self.cut_short = msgspec.convert(state, list[CutShort])
+        self.cut_short = read_json(list[CutShort], state)
         self._kept = {cut.key: cut.kept for cut in self.cut_short}
 
 

@@ -13,10 +13,9 @@ from math import log
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
-from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
+from ground.records import AtLeastOne, JsonRecord, NotNegative, Share, read_json
 from simulator.history import RunHistory
 from simulator.pools import NodePool, Pool
 from simulator.sim_job import UNITS, SimJob
@@ -176,7 +175,7 @@ class StartUps:
         caches, recorded, pulling, rows = state
         self._caches.restore(caches)
         self._recorded, self._pulling = set(recorded), {key: (until, nodes) for key, until, nodes in pulling}
-        self.log = msgspec.convert(rows, list[Started])
+        self.log = read_json(list[Started], rows)
         self._attempts = Counter(row.key for row in self.log)
 
     def _image(self, job: SimJob) -> str:
