@@ -213,7 +213,7 @@ class Pai2023(NamedColumns):
             reason = "has not ended" if scheduled else "never ran"
             raise BadRow(reason, f"pod {name} {reason}", fix="leave out pods that did not run to their end")
         gpus = whole(cells["num_gpu"], "num_gpu")
-        cores, mebibytes = optional(cells["cpu_milli"], "cpu_milli"), optional(cells["memory_mib"], "memory_mib")
+        cores = optional(cells["cpu_milli"], "cpu_milli")
         submit = clock.seconds(cells["creation_time"], "creation_time")
         start = clock.seconds(scheduled, "scheduled_time")
         return record(
@@ -224,7 +224,7 @@ class Pai2023(NamedColumns):
             nodes=1 if gpus else None,
             queue=cells["qos"],
             cpus=None if cores is None else cores / MILLI,
-            memory=None if mebibytes is None else mebibytes * MEBIBYTE,
+            memory=optional(cells["memory_mib"], "memory_mib", each=MEBIBYTE),
             status=status(cells["pod_phase"]),
             waited=start - submit,
         )
@@ -260,7 +260,6 @@ class Pai2025(NamedColumns):
             raise BadRow(reason, f"{name} {reason}", fix="leave out instances whose beginning is not known")
         if ended is None:
             raise BadRow("has not ended", f"{name} has not ended", fix="leave out instances that outlive the trace")
-        memory = optional(cells.get("memory_request"), "memory_request")
         return record(
             job_id=cells["instance_sn"],
             submit=created,
@@ -270,7 +269,7 @@ class Pai2025(NamedColumns):
             queue=cells["role"],
             group=cells["app_name"],
             cpus=optional(cells.get("cpu_request"), "cpu_request"),
-            memory=None if memory is None else memory * GIBIBYTE,
+            memory=optional(cells.get("memory_request"), "memory_request", each=GIBIBYTE),
             waited=started - created,
         )
 
@@ -291,7 +290,7 @@ class Spot2026(NamedColumns):
     def job(self, cells: Cells, clock: Clock) -> JobRecord:
         """Return the job of a row."""
         workers, each = whole(cells["worker_num"], "worker_num"), number(cells["gpu_request"], "gpu_request")
-        cpus, kind = optional(cells.get("cpu_request"), "cpu_request"), cells["job_type"]
+        kind = cells["job_type"]
         return record(
             job_id=cells["job_name"],
             submit=clock.seconds(cells["submit_time"], "submit_time"),
@@ -299,7 +298,7 @@ class Spot2026(NamedColumns):
             gpus=summed_shares(workers * each, workers),
             queue=kind,
             group=cells.get("organization", ""),
-            cpus=None if cpus is None else cpus * workers,
+            cpus=optional(cells.get("cpu_request"), "cpu_request", each=workers),
             priority=int(kind.lower() == HIGH),
             preemptible=kind.lower() == SPOT,
         )
