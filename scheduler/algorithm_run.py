@@ -57,7 +57,7 @@ def _preferred(
 
     def asked(of_types: Job, part: Cluster, seconds: float) -> Outcome:
         ask = propose if part.trunks is None else propose_in_a_trunk
-        proposal = ask(SecondConstraints(algorithm), part, of_types, replace(limits, seconds=seconds))
+        proposal = ask(SecondConstraints(algorithm).place, part, of_types, replace(limits, seconds=seconds))
         return judge(algorithm.name, part, of_types, proposal)
 
     with on_clock(limits.clock, limits.seconds) as timer:

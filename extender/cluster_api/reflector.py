@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ABSENT_SECONDS = 0.5, 60.0  # between two looks whether a kind is there that was not: at first, and at the most
 REFUSED_SECONDS = 30.0  # a kind that was there is taken for absent when it was refused for so long
 STARTING_SECONDS = 10.0  # a kind that gangs hang on is taken for absent when it was refused for so long at the start
 HASTY_SECONDS = 1.0  # a watch that ends so soon without a word is not started again at once
@@ -169,9 +168,8 @@ class Reflector(Generic[T]):
     _served: Resource = field(init=False)  # in the version that was listed
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
-    _looks: Backoff = field(
-        default_factory=lambda: Backoff(first=ABSENT_SECONDS[0], longest=ABSENT_SECONDS[1]), init=False
-    )
+    # between two looks whether a kind is there that was not
+    _looks: Backoff = field(default_factory=lambda: Backoff(first=0.5, longest=60.0), init=False)
     # seconds of pauses for which it may still be refused; a server that has just started refuses what it will allow
     _patience: float = field(default=0.0, init=False)
     _there: bool = field(default=False, init=False)  # whether it could be listed once

@@ -7,7 +7,7 @@ from ground.files import Source
 from ground.rows import BadRow, BadRows, CsvRows
 from health.pairs.group_testing import Pair
 from topology.cluster import Cluster
-from topology.node_names import NodeNames
+from topology.node_names import NodeNames, fold_hostlist
 
 COLUMNS = ("node_a", "node_b", "busbw_gbs")
 
@@ -40,9 +40,8 @@ def read_pairs(source: Source, cluster: Cluster | None) -> list[Pair]:
         except ValueError:
             value = -1.0
         if not (isfinite(value) and value >= 0):
-            raise BadRow(
-                "no bandwidth", f"busbw_gbs is {cells[bandwidth]!r:.40}", fix="write GB/s, 0 for a failed test"
-            )
+            problem = f"busbw_gbs is {cells[bandwidth]!r:.40}"
+            raise BadRow("no bandwidth", problem, fix="write GB/s, 0 for a failed test")
         return Pair(*ends, value)
 
     return [pair for _, pair in bad_rows.keep(iter(table), pair_of, source)]
@@ -50,8 +49,6 @@ def read_pairs(source: Source, cluster: Cluster | None) -> list[Pair]:
 
 def batch_script(rounds: Sequence[Sequence[tuple[str, str]]], gpus: int) -> str:
     """Return a batch script of Slurm: the rounds one after another, the pairs of one at once, a row of CSV for each."""
-    from topology.node_names import fold_hostlist
-
     names = sorted({name for pairs in rounds for pair in pairs for name in pair})
     lines = [
         "#!/bin/bash",

@@ -69,24 +69,21 @@ def next_round(
 
 def pattern(cluster: Cluster, nodes: Sequence[int], number: int) -> list[tuple[int, int]]:
     """Return disjoint pairs of all nodes but one: the pattern of a round by its number, from 0."""
-    depth, shared = len(cluster.levels), _wanted(cluster, number)
-    shift = number if depth > 1 else number + number // 2
-    groups = _split(cluster, nodes, shared)
+    shared = _wanted(cluster, number)
+    shift = number if len(cluster.levels) > 1 else number + number // 2
     pairs, left = [], []
-    for group in groups:
-        parts = _split(cluster, group, shared + 1) if shared < depth else [[node] for node in group]
-        found, alone = _tournament(parts, shift)
+    for group in _split(cluster, nodes, shared):
+        found, alone = _tournament(_split(cluster, group, shared + 1), shift)
         pairs += found
         left += alone
-    found, _ = _tournament(_split(cluster, left, 1) if depth else [[node] for node in left], shift)
+    found, _ = _tournament(_split(cluster, left, 1), shift)
     return pairs + found
 
 
 def _wanted(cluster: Cluster, number: int) -> int:
     """Return the number of levels that the pairs of a round share, from none on: far apart, close, neighbours."""
     depth = len(cluster.levels)
-    kinds = (0, depth, max(depth - 1, 0))
-    return kinds[number % len(kinds)]
+    return (0, depth, max(depth - 1, 0))[number % 3]
 
 
 def _split(cluster: Cluster, nodes: Sequence[int], levels: int) -> list[list[int]]:

@@ -86,11 +86,11 @@ def nodes_of(cluster: Cluster, job: Job, closest: IntArray, admitted: BoolArray)
     flat = closest.ravel()
     wanted = np.bincount(flat)
     used = wanted.nonzero()[0]
-    by_name = nodes_by_name(cluster, cluster.levels[-1])
-    sizes = by_name.sizes[used]
+    by_name, starts, sizes = nodes_by_name(cluster, cluster.levels[-1])
+    sizes = sizes[used]
     ends = sizes.cumsum()
     # all nodes of each used domain, one domain after another
-    seats = by_name.nodes[np.arange(ends[-1]) + (by_name.starts[used] - ends + sizes).repeat(sizes)]
+    seats = by_name[np.arange(ends[-1]) + (starts[used] - ends + sizes).repeat(sizes)]
     taken = admitted[seats]
     offered = np.add.reduceat(taken, ends - sizes, dtype=np.int64)
     for i in (wanted[used] < offered).nonzero()[0].tolist():

@@ -278,27 +278,13 @@ def stated_domain(text: str, cluster: Cluster | None) -> StatedDomain:
     else:
         # as many as the level has on average
         count = max(1, round(len(cluster) / len(cluster.level(name, where=OPTION))))
-    return StatedDomain(
-        name,
-        count,
-        given_input(
-            rate or DEFAULT_RATE,
-            f"{name} rate",
-            f"failures per 1,000 {name}-days",
-            where=OPTION,
-            most=HIGHEST,
-            source="given" if rate else RATE_SOURCE,
-        ),
-        given_input(
-            hours or DEFAULT_HOURS,
-            f"{name} hours",
-            f"hours of a {name}'s repair",
-            where=OPTION,
-            least=1e-3,
-            most=HOURS_OF_A_YEAR,
-            source="given" if hours else HOURS_SOURCE,
-        ),
+    words, source = f"failures per 1,000 {name}-days", "given" if rate else RATE_SOURCE
+    failures = given_input(rate or DEFAULT_RATE, f"{name} rate", words, where=OPTION, most=HIGHEST, source=source)
+    words, source = f"hours of a {name}'s repair", "given" if hours else HOURS_SOURCE
+    repair = given_input(
+        hours or DEFAULT_HOURS, f"{name} hours", words, where=OPTION, least=1e-3, most=HOURS_OF_A_YEAR, source=source
     )
+    return StatedDomain(name, count, failures, repair)
 
 
 NEGLIGIBLE = 1e-6  # Share of time that a job waits from which on a further spare is worth nothing

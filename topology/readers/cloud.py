@@ -117,8 +117,7 @@ class AwsTopology(Marked, TopologyReader):
             )
         types = dict.fromkeys(instance.instance_type for instance in instances)
         if strange := [name or "not said" for name in types if name not in ACCELERATORS]:
-            unknown = some(strange)
-            notes.append(f"types of instance whose GPUs are not known: {unknown}")
+            notes.append(f"types of instance whose GPUs are not known: {some(strange)}")
         return place_nodes(names, nodes, where=lambda row: document.where(*places[row]), others=[blocks], notes=notes)
 
 

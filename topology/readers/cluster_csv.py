@@ -154,11 +154,11 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
             what = "tabs" if separator == "\t" else repr(separator)
             return f"the columns are separated by {what}", "separate them by commas"
         return f"the first column is {first!r}", f"{did_you_mean(first, [NODE])}name it {NODE!r}"
-    if len(_levels(header)) > MAX_LEVELS:
+    levels = _levels(header)
+    if len(levels) > MAX_LEVELS:
         return f"the table has {len(header)} columns", f"describe the tree with at most {MAX_LEVELS} levels"
     if "" in header:
         return f"column {header.index('') + 1} has no name", "name every column"
-    levels = _levels(header)
     for name in (header[at] for at in levels):
         close = get_close_matches(name.lower(), ATTRIBUTES, n=1, cutoff=0.8)
         if close and name.lower() not in _LEVELS:

@@ -54,10 +54,10 @@ from topology.kubernetes.nodes import (
     OWN_TAINTS,
     SLOWDOWN,
     annotated_flag,
+    annotated_time,
     faults,
     is_part,
     node_gpus,
-    taints_end,
 )
 from topology.kubernetes.objects import (
     ALLOCATION_API,
@@ -322,7 +322,7 @@ class Kubernetes:
             return listing.document.where(*machines[row].place)
 
         cluster = build_cluster(places.levels, rows, flags=active, where=place).with_taints(kept_apart)
-        ends = {i: taints_end(machines[i].name, machines[i].node.annotations) for i in kept_apart}
+        ends = {i: annotated_time(machines[i].name, machines[i].node.annotations, TAINTS_UNTIL) for i in kept_apart}
         windows = (
             NodeFlag(machines[i].name, "faulty", source=TAINTS_UNTIL, until=until, evidence=kept_out_by(kept_apart[i]))
             for i, until in ends.items()

@@ -398,11 +398,7 @@ class Transfers:
                     served, transfers = self._served(key, optype), self._ordered(key, optype)
                     if len(served) == len(transfers):
                         arrived |= {id(op): received.end for op, received in zip(served, transfers, strict=True)}
-            passes = [
-                replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
-                for passes_of_step in self._passes.values()
-                for op in passes_of_step
-            ]
+            passes = [replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end)) for op in passes]
         by_step: dict[int, dict[PassKey, Op]] = defaultdict(dict)
         for op in passes:
             by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
