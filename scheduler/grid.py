@@ -222,6 +222,9 @@ def digits_of(dense: RankNumbering, expert: RankNumbering, gpus_per_node: int) -
     for numbering in (dense, expert):
         strides.update(accumulate(numbering.sizes.values(), mul))
     chain = sorted(strides)
+    if chain[-1] % gpus_per_node and not any(gpus_per_node % stride for stride in chain[:-1]):
+        # the last node is part-filled: each group lies in one node or has ranks on all of them
+        return (-(-chain[-1] // gpus_per_node),)
     # those inside a node count as well: groups of 6 ranks on nodes of 8 share nodes with their neighbours
     if any(slower % faster for faster, slower in pairwise(chain)):
         return (1,)
