@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ground.groups import grouped
 from ground.records import Count, JsonRecord, NotNegative
 from scheduler.job import DataSet, near_shared_data, union_size
 from simulator.data_plan import IN_CACHE, NODE, DataPlan
@@ -113,10 +114,7 @@ class DataCaches:
     def _seconds(self, data: DataSet, cache: int) -> float:
         """Return how long a node near a cache takes for a sample of what a job reads of a data set."""
         stored, plan = self._plan.data_sets[data.name], self._plan
-        read: dict[str, list[float]] = {}
-        for key in self._there[cache]:
-            for name, size in plan.read_by(self._running[key].record):
-                read.setdefault(name, []).append(size)
+        read = grouped(part for key in self._there[cache] for part in plan.read_by(self._running[key].record))
         unions = {
             name: union_size(sizes, plan.data_sets[name].samples) if plan.cache.shared else sum(sizes)
             for name, sizes in read.items()

@@ -30,6 +30,7 @@ import numpy as np
 
 from ground.errors import ArnoldError, InvalidInput, some
 from ground.files import open_stream
+from ground.groups import grouped
 from ground.quantities import HOUR
 from scheduler.job import Job
 from scheduler.job_files.grids_file import running_nodes
@@ -176,9 +177,7 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
 
 def check_clocks(snapshots: Iterable[LoadedTopology], runs: Sequence[Run]) -> None:
     """Raise InvalidInput where no job that runs in a snapshot began then by the accounting, too."""
-    recorded: dict[str, list[Run]] = {}
-    for run in runs:
-        recorded.setdefault(run.name.partition(" ")[0], []).append(run)
+    recorded = grouped((run.name.partition(" ")[0], run) for run in runs)
     apart: InvalidInput | None = None
     for loaded in snapshots:
         for job in () if loaded.jobs is None else loaded.jobs.running:

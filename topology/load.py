@@ -34,6 +34,7 @@ from ground.documents import load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import HEAD, Source, read_source
 from ground.formats import recognise
+from ground.groups import grouped
 from ground.plugins import noted
 from ground.quantities import plural
 from topology.build import with_level_names, with_second_levels
@@ -594,10 +595,7 @@ def _notes(cluster: Cluster, node_list: NodeList, here: Mapping[int, Listed]) ->
         free = {cluster.names[i]: listed.state for i, listed in may_have.items() if listed.use is Use.FREE}
         if off := [name for name, state in free.items() if powered_off([state])]:
             yield f"powered off, and free, for Slurm starts them for a job: {some(off)}"
-    reasons: dict[str, list[str]] = {}
-    for name, why in node_list.kept_out.items():
-        reasons.setdefault(why, []).append(name)
-    for why, names in reasons.items():
+    for why, names in grouped((why, name) for name, why in node_list.kept_out.items()).items():
         if why == UNLISTED:
             yield f"not listed in {source}, and so not usable: {some(names)} (--unlisted free takes them)"
         else:

@@ -87,8 +87,7 @@ def plan(*, suspects: str | None, results: str | None, output: str | None, files
     import numpy as np
 
     from arnold.documents.look_answers import plan_document, print_plan
-    from health.pairs.kubernetes_jobs import pair_jobs
-    from health.pairs.measured import batch_script, read_pairs
+    from health.pairs.measured import batch_script, pair_jobs, read_pairs
     from health.pairs.rounds import next_round, plan_rounds
     from topology.node_names import NodeNames, expand_hostlist
 

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 from ground.errors import InvalidInput, few
 from ground.files import Source
 from ground.formats import FileFormat, Marked
+from ground.groups import grouped
 from ground.quantities import plural
 from ground.rows import BadRow, parse_object
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
@@ -623,12 +624,11 @@ class _Job:
             if first is not None and odd.seq > first:
                 break
             went_on = ", and it is over" if odd.over else ""
-            ranks_of: dict[str, list[int]] = defaultdict(list)
-            for rank, what in odd.others.items():
-                ranks_of[what].append(rank)
-            calls = []
-            for what, ranks in list(ranks_of.items())[:3]:
-                calls.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {few(ranks)} called {what}")
+            ranks_of = grouped((what, rank) for rank, what in odd.others.items())
+            calls = [
+                f"{'rank' if len(ranks) == 1 else 'ranks'} {few(ranks)} called {what}"
+                for what, ranks in list(ranks_of.items())[:3]
+            ]
             if odd.common not in ranks_of:
                 calls.append(f"most {odd.common}")
             self._notes.append(f"in {title}, number {odd.seq}: {', '.join(calls)}{went_on}")

@@ -6,7 +6,6 @@ what stands still.  A rank that RAS considers dead, or that does not answer, is 
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from ground.errors import InvalidInput
 from ground.files import Source
 from ground.formats import FileFormat, Marked
+from ground.groups import grouped
 from ground.rows import BadRow, parse_object
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
 from health.collectives.json_fields import Row, integer, listed, nested, text
@@ -171,10 +171,7 @@ def _entries(comm: Row, key: str, size: int, ranks: Mapping[int, _Rank]) -> Iter
 
 def _behind(number: int, ranks: Iterable[_Rank], index: Mapping[_Seat, int]) -> Stall | None:
     """Return the first operation of a communicator that some ranks have launched more often than others."""
-    counted: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for seat, counts in ranks:
-        for op, count in (counts or {}).items():
-            counted[op].append((count, index[seat]))
+    counted = grouped((op, (count, index[seat])) for seat, counts in ranks for op, count in (counts or {}).items())
     for op, reached in sorted(counted.items()):
         low, most = min(reached)[0], max(reached)[0]
         if low < most:

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ground.groups import grouped
 from health.collectives.recording import WAYS, CollectiveRecording, Member, RankGroup, States, runs
 from topology.cluster import IntArray
 
@@ -191,10 +192,7 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
     # places of stalls, and of members that stand nowhere -1 - member
     waiting: nx.DiGraph[int] = nx.DiGraph()
     waiting.add_nodes_from((*range(len(stalls)), *(-1 - member for member in idle)))
-    standing: dict[int, list[int]] = defaultdict(list)
-    for i, stall in enumerate(stalls):
-        for member in stall.standing:
-            standing[member].append(i)
+    standing = grouped((member, i) for i, stall in enumerate(stalls) for member in stall.standing)
     for i, stall in enumerate(stalls):
         held_up = stall.absent | stall.behind
         waiting.add_edges_from((i, j) for member in held_up for j in standing.get(member, ()) if j != i)
@@ -321,9 +319,7 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
     """Return what each flow waits for; its GPU may be behind what it has the data for by ``slack`` chunks before it is
     blamed, 0 where nothing moves.
     """
-    into: Into = defaultdict(list)
-    for flow in flows:
-        into[flow.channel, flow.way, flow.target].append(flow)
+    into: Into = grouped(((flow.channel, flow.way, flow.target), flow) for flow in flows)
     # of each channel, how far the member of its ring that is furthest ahead is of what has come in
     lead: dict[int, int] = defaultdict(int)
     for flow in flows:
@@ -369,9 +365,7 @@ def cover(ends: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     """
     pairs = list(ends)
     votes = Counter(member for pair in pairs for member in pair)
-    by_count: dict[int, list[int]] = defaultdict(list)
-    for member, count in votes.items():
-        by_count[count].append(member)
+    by_count = grouped((count, member) for member, count in votes.items())
     most, *fewer = sorted(by_count, reverse=True)
     best = sorted(by_count[most])
     alone = len(best) == 1 and most < len(pairs)

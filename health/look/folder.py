@@ -17,6 +17,7 @@ from pathlib import Path
 from ground.errors import ArnoldError, InvalidInput, few
 from ground.files import HEAD, MAX_BYTES, MAX_LINE, ByteStream, Source, is_folder, opened, read_source
 from ground.formats import begins_as_json
+from ground.groups import grouped
 from ground.records import JsonRecord
 from health.collectives.diagnosis import PROGRAM, Certainty
 from health.look.bandwidth_text import BANDWIDTH_TEXT, judge_pairs
@@ -98,9 +99,7 @@ def detect_in(recordings: Recordings, hand: InHand) -> Iterator[tuple[str, str, 
             else:
                 note, facts = detectors[kind](format, files, hand)
         except (ArnoldError, OSError) as error:
-            sets: dict[str, Files] = defaultdict(list)
-            for path, name in files:
-                sets[_DIGITS.sub("#", path.name)].append((path, name))
+            sets = grouped((_DIGITS.sub("#", path.name), (path, name)) for path, name in files)
             if len(sets) > 1:  # those of another job, or of another moment, go by other names
                 left += [(kind, format, one) for one in sets.values()]
                 continue

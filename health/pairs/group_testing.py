@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ground.groups import grouped
 from health.collectives.diagnosis import ORDER, Certainty
 from topology.cluster import Cluster
 
@@ -176,9 +177,7 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
                     if kind == "link":
                         up = cluster.levels[depth - 1].domains[level.parent_of[domain]] if depth else "the core"
                     of_place[Place(kind, level.domains[domain], up)].append(row)
-    groups: dict[tuple[int, ...], list[Place]] = defaultdict(list)
-    for place, rows in of_place.items():
-        groups[tuple(rows)].append(place)
+    groups = grouped((tuple(rows), place) for place, rows in of_place.items())
     logs = np.log(np.maximum([pair.bandwidth for pair in pairs], FAILED))
     bench = Bench(pairs, [], [], logs, np.zeros(len(pairs)), USUAL_NOISE, meet)
     for rows_of, same in groups.items():

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
+from ground.groups import grouped
 from health.pairs.group_testing import Findings, Pair, crossed, findings_of
 from topology.cluster import Cluster
 
@@ -92,10 +93,8 @@ def _split(cluster: Cluster, nodes: Sequence[int], levels: int) -> list[list[int
         return [list(nodes)]
     if levels > len(cluster.levels):
         return [[node] for node in nodes]
-    groups: dict[int, list[int]] = defaultdict(list)
-    for node in nodes:
-        groups[int(cluster.levels[levels - 1].domain_of[node])].append(node)
-    return list(groups.values())
+    domain_of = cluster.levels[levels - 1].domain_of
+    return list(grouped((int(domain_of[node]), node) for node in nodes).values())
 
 
 def _tournament(parts: Sequence[Sequence[int]], shift: int) -> tuple[list[tuple[int, int]], list[int]]:

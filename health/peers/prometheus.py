@@ -16,6 +16,7 @@ from ground import json_text
 from ground.errors import InvalidInput
 from ground.files import Content, Source
 from ground.formats import NEARLY, FileFormat, Marked, begins_as_json
+from ground.groups import grouped
 from ground.quantities import plural
 from ground.rows import BadRows, exporter_line
 from health.peers.metrics import canonical
@@ -178,9 +179,7 @@ def _leave_out_contradictions(parts: list[Part]) -> int:
 
     Nothing is known of such a row at any time: one that ended early would seem to have fallen silent.
     """
-    of_row: dict[str, list[int]] = {}
-    for k, (rows, *_) in enumerate(parts):
-        of_row.setdefault(rows[0], []).append(k)
+    of_row = grouped((rows[0], k) for k, (rows, *_) in enumerate(parts))
     if 2 * sum(len(same) == 1 for same in of_row.values()) < len(of_row):
         return 0
     left_out = 0

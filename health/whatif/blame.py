@@ -4,7 +4,7 @@ Only where the cause is ``worker`` is there evidence against a node.  The factor
 job's.  The words are the verdict, what would help, and how far to believe it.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from ground.errors import few
+from ground.groups import grouped
 from ground.quantities import duration, plural
 from health.whatif.analysis import (
     NOTICED,
@@ -101,10 +102,7 @@ def flags_of(workers: Sequence[SlowWorker], analysis: Analysis, *, ended: dateti
 
     :param ended: when the last step ended, timezone-aware; a flag then says when its worker became slow.
     """
-    at: dict[str, list[SlowWorker]] = defaultdict(list)
-    for worker in workers:
-        if worker.node is not None:
-            at[worker.node].append(worker)
+    at = grouped((worker.node, worker) for worker in workers if worker.node is not None)
     flags = []
     for node, members in at.items():
         slowest = max(members, key=lambda worker: worker.factor)

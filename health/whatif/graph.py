@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ground.errors import TraceFormatError
+from ground.groups import grouped
 from health.whatif import optypes
 from health.whatif.analysis_result import Operation, Stream
 from health.whatif.trace import Trace
@@ -54,10 +55,7 @@ class StageOperations:
 
     def by_chunk(self, places: Places) -> dict[int, list[int]]:
         """Return places by model chunk, in their order."""
-        chunks: dict[int, list[int]] = defaultdict(list)
-        for place in places:
-            chunks[self.operations[place].chunk].append(place)
-        return chunks
+        return grouped((self.operations[place].chunk, place) for place in places)
 
 
 def stages_of(trace: Trace) -> tuple[StageOperations, ...]:

@@ -23,6 +23,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ground.errors import InvalidTopology, some
+from ground.groups import grouped
 from topology.build import NodePath
 from topology.cluster import MAX_LEVELS
 from topology.readers.reading import PlacedNode, Reading, place_nodes
@@ -183,10 +184,7 @@ def read_fabric(fabric: Fabric, *, where: Callable[[str], str], notes: Sequence[
 
 def _whole_groups(leaves: Mapping[str, _Group]) -> tuple[dict[str, _Group], list[str]]:
     """Return the leaf switches of the domain of each node, and the nodes that are linked to some of them only."""
-    of_leaf: dict[str, list[_Group]] = defaultdict(list)
-    for group in set(leaves.values()):
-        for leaf in group:
-            of_leaf[leaf].append(group)
+    of_leaf = grouped((leaf, group) for group in set(leaves.values()) for leaf in group)
     whole: dict[_Group, _Group] = {}
     for group in set(leaves.values()):
         above = [other for other in of_leaf[min(group)] if group < other] if group else []

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
+from ground.groups import grouped
 from health.whatif import optypes
 from health.whatif.conversion import Op
 from health.whatif.converters import names
@@ -546,11 +547,8 @@ class RankOps:
             yield Range(middle, range_.end, then)
 
     def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
-        spans: dict[str, list[tuple[Span, names.Meaning]]] = defaultdict(list)
-        for range_ in ranges:
-            if (span := self._span(range_)) is not None:
-                for optype in range_.meaning.optypes:
-                    spans[optype].append((span, range_.meaning))
+        ran = ((span, range_.meaning) for range_ in ranges if (span := self._span(range_)) is not None)
+        spans = grouped((optype, (span, meaning)) for span, meaning in ran for optype in meaning.optypes)
         for optype, of_type in spans.items():
             if optype in _ONCE:
                 yield self._op(step, optype, _hull([span for span, _ in of_type]))

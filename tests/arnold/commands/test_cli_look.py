@@ -17,7 +17,7 @@ import yaml
 
 from benchmarks.evidence.pasted_texts import PASTED
 from benchmarks.evidence.tested_pairs import csv, measure, tree
-from health.pairs.kubernetes_jobs import pair_jobs
+from health.pairs.measured import pair_jobs
 from tests.facts import says
 from tests.health.collectives.made_dumps import SHAPES, dumps
 
