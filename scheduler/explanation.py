@@ -520,7 +520,8 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
     A domain hosts ``floor(free / g)`` blocks of g cells, one cell without hard constraints, and nodes are taken where
     the next block is cheapest; of equal ones where most nodes are free already, so that large domains become whole.
-    Where groups are held at several levels, first at the closest, then what a broader one needs in addition.
+    Where groups are held at several levels, first at second hierarchies, then at the closest level, and what a broader
+    one needs in addition.
 
     All of the type of GPU and the size that needs fewest, unless the job may mix types of one size; and where nothing
     joins the trunks of the cluster, all in the one that needs fewest.
@@ -531,7 +532,6 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     if (job.node_sizes or not job.mix_types) and len(jobs := admission.choices(cluster, job)) > 1:
         of_types = [nodes_to_free(cluster, of_type) for of_type in jobs]
         return min((nodes for nodes in of_types if len(nodes)), key=len, default=nowhere)
-    job = within_the_tree(cluster, job)
     if (trunks := cluster.trunks) is None:
         return _nodes_to_free(cluster, job)
     job = job.replace(level=cluster.level(job.level).name)
@@ -541,9 +541,15 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
+    beside = admission.room_beside(cluster, job, admission.admissible(cluster, job))
+    wanted = [(cluster.level(asked.level), asked.size, asked.wanted) for asked in beside]
+    inside = within_the_tree(cluster, job)
+    for name in _freeing_levels(cluster, inside):
+        blocks = admission.blocks_at(cluster, inside, cluster.level_index(name))
+        wanted.append((cluster.level(name), blocks.size, blocks.rows * blocks.columns))
     freed: list[int] = []
-    for name in _freeing_levels(cluster, job):
-        if (more := _freed_at(cluster.level(name), cluster, job)) is None:
+    for level, size, count in wanted:
+        if (more := _freed_at(level, cluster, job, size=size, count=count)) is None:
             return np.zeros(0, dtype=np.int32)
         freed += more
         free_gpus = cluster.free_gpus.copy()
@@ -552,14 +558,12 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     return np.array(freed, dtype=np.int32)
 
 
-def _freed_at(level: Level, cluster: Cluster, job: Job) -> list[int] | None:
-    """Return the nodes to free for blocks of one level; ``None`` = all in use would not do."""
+def _freed_at(level: Level, cluster: Cluster, job: Job, *, size: int, count: int) -> list[int] | None:
+    """Return the nodes to free for so many blocks of a size, each in one domain; ``None`` = all in use would not do."""
     admitted = admission.admissible(cluster, job)
     freeable = admission.admissible(cluster.emptied(), job) & ~admitted
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)
-    blocks = admission.blocks_at(cluster, job, cluster.level_index(level.name))
-    size = blocks.size
-    missing = max(blocks.rows * blocks.columns - int((free // size).sum()), 0)
+    missing = max(count - int((free // size).sum()), 0)
     # of each further block in each domain: what it takes, the cheapest first, then where most are free
     steps: list[tuple[int, int, int]] = []
     for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):

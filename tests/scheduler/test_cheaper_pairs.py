@@ -282,6 +282,17 @@ def test_nodes_are_freed_at_the_level_that_binds(holds: tuple[Hold, ...]) -> Non
     assert says(change.sentence, "1 in r1")
 
 
+def test_nodes_are_freed_below_one_feed() -> None:
+    """Two free nodes are fed apart, and a PP group of two is held below one feed: the node beside a free one that has
+    GPUs left is freed, not the one of a feed without free nodes.
+    """
+    feeds = [("a", 8), ("b", 0), ("b", 0), ("c", 8), ("c", 4)]
+    rows = [Node(f"n{i}", ("r0",), 8, free, second_path=(feed,)) for i, (feed, free) in enumerate(feeds)]
+    cluster = build_cluster(["rack"], rows, second=["@power"])
+    found = diagnosed(cluster, job(1, 2, holds=(Hold("pp", "@power"),)))
+    assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n4",)
+
+
 def test_nodes_of_another_size() -> None:
     """A job of 2 nodes of 8 GPUs on a cluster of 4-GPU nodes: with gpus_per_node 4 tensor groups of 8 take two nodes
     and tensor groups of 4 one; on nodes of 3 GPUs neither can be.
