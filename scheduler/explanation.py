@@ -25,7 +25,7 @@ from scheduler.objective import TOLERANCE, Evaluation, Spread, objective_of, slo
 from scheduler.outcome import Outcome
 from scheduler.placement import admission
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm, Refutation, Status
-from topology.cluster import Cluster, IntArray, count_nodes
+from topology.cluster import Cluster, IntArray, Level, count_nodes
 from topology.flags import HEALTHY
 from topology.taints import Toleration
 
@@ -504,13 +504,15 @@ def _largest(
 
 def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:
     """Return how many of some nodes lie in each domain that matters to a job: ``8 in mp01, 4 in mp02``."""
-    level = cluster.level(_freeing_level(cluster, job))
+    level = cluster.level(_freeing_levels(cluster, job)[0])
     counts = count_nodes(level, np.isin(np.arange(len(cluster)), nodes))
     return ", ".join(f"{counts[k]} in {level.domains[k]}" for k in np.argsort(-counts, kind="stable") if counts[k])
 
 
-def _freeing_level(cluster: Cluster, job: Job) -> str | None:
-    return next((hold.level for hold in job.holds_on(cluster)), job.level)
+def _freeing_levels(cluster: Cluster, job: Job) -> list[str]:
+    """Return the levels at which groups are held, the closest first; where none is, that whose domains count."""
+    held = {hold.level for hold in job.holds_on(cluster)} or {cluster.level(job.level).name}
+    return sorted(held, key=[level.name for level in (*cluster.second_levels, *cluster.levels)].index, reverse=True)
 
 
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
@@ -518,6 +520,7 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
     A domain hosts ``floor(free / g)`` blocks of g cells, one cell without hard constraints, and nodes are taken where
     the next block is cheapest; of equal ones where most nodes are free already, so that large domains become whole.
+    Where groups are held at several levels, first at the closest, then what a broader one needs in addition.
 
     All of the type of GPU and the size that needs fewest, unless the job may mix types of one size; and where nothing
     joins the trunks of the cluster, all in the one that needs fewest.
@@ -538,7 +541,19 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
-    level = cluster.level(_freeing_level(cluster, job))
+    freed: list[int] = []
+    for name in _freeing_levels(cluster, job):
+        if (more := _freed_at(cluster.level(name), cluster, job)) is None:
+            return np.zeros(0, dtype=np.int32)
+        freed += more
+        free_gpus = cluster.free_gpus.copy()
+        free_gpus[more] = cluster.gpus[more]
+        cluster = cluster.replace(free_gpus=free_gpus)
+    return np.array(freed, dtype=np.int32)
+
+
+def _freed_at(level: Level, cluster: Cluster, job: Job) -> list[int] | None:
+    """Return the nodes to free for blocks of one level; ``None`` = all in use would not do."""
     admitted = admission.admissible(cluster, job)
     freeable = admission.admissible(cluster.emptied(), job) & ~admitted
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)
@@ -551,7 +566,7 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
         further = (have + more) // size - have // size
         steps += [(cost, -have, k) for cost in [size - have % size, *[size] * (further - 1)][:further]]
     if len(steps) < missing:
-        return np.zeros(0, dtype=np.int32)
+        return None
     left = np.zeros_like(free)
     for cost, _, k in sorted(steps)[:missing]:
         left[k] += cost
@@ -562,4 +577,4 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
         if left[level.domain_of[node]] > 0:
             left[level.domain_of[node]] -= 1
             chosen.append(int(node))
-    return np.array(chosen, dtype=np.int32)
+    return chosen

@@ -258,6 +258,30 @@ def test_nodes_are_freed_where_the_next_group_is_cheapest() -> None:
     assert change.free == ("r0n0",)
 
 
+@pytest.mark.parametrize(
+    "holds", [(Hold("dp", "minipod"), Hold("pp", "rack")), (Hold("pp", "rack"), Hold("dp", "minipod"))]
+)
+def test_nodes_are_freed_at_the_level_that_binds(holds: tuple[Hold, ...]) -> None:
+    """A minipod of three racks with 2, 1 and 1 free nodes has room for the 2 x 2 cells, but for one PP group in a rack:
+    the node in use beside a free one makes room for the other, whichever constraint is named first.  Of another minipod
+    with as many in use none helps.
+    """
+    seats = [
+        ("m0", "r0", 8),
+        ("m0", "r0", 8),
+        ("m0", "r1", 8),
+        ("m0", "r1", 0),
+        ("m0", "r2", 8),
+        ("m1", "r3", 8),
+        ("m1", "r3", 0),
+    ]
+    rows = [Node(f"n{i}", (minipod, rack), 8, free) for i, (minipod, rack, free) in enumerate(seats)]
+    found = diagnosed(build_cluster(["minipod", "rack"], rows), job(2, 2, holds=holds))
+    change = next(change for change in found.changes if change.kind == "free-nodes")
+    assert change.free == ("n3",)
+    assert says(change.sentence, "1 in r1")
+
+
 def test_nodes_of_another_size() -> None:
     """A job of 2 nodes of 8 GPUs on a cluster of 4-GPU nodes: with gpus_per_node 4 tensor groups of 8 take two nodes
     and tensor groups of 4 one; on nodes of 3 GPUs neither can be.
