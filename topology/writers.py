@@ -19,6 +19,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ import numpy.typing as npt
 
 from ground.errors import InvalidTopology, some
 from ground.plugins import PluginGroup
+from topology.build import unique
 from topology.cluster import DEFAULT_GPUS, ROOT, BoolArray, Cluster, IntArray, Level
 from topology.flags import FAULTY, HEALTHY
 from topology.node_names import check_name, fold_hostlist, outgrows_slurm
@@ -264,12 +266,7 @@ def _grouped(domain_of: IntArray, chosen: BoolArray, domains: int) -> list[npt.N
     return np.split(order, np.cumsum(counts)[:-1])
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    candidate, number = name, 2
-    while candidate in taken:
-        candidate, number = f"{name}-{number}", number + 1
-    taken.add(candidate)
-    return candidate
+_unique = partial(unique, suffix="-{}")
 
 
 def _as_slurm_reads(switches: Sequence[Switch], longest: int | None = None) -> tuple[list[Switch], list[str]]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from ground.errors import InvalidTopology, some
 from ground.groups import grouped
-from topology.build import NodePath
+from topology.build import NodePath, unique
 from topology.cluster import MAX_LEVELS
 from topology.readers.reading import PlacedNode, Reading, place_nodes
 
@@ -216,11 +216,5 @@ def _names(fabric: Fabric, level: Mapping[str, _Group]) -> dict[str, str]:
     taken: set[str] = set()
     for group in sorted(set(level.values()), key=sorted):
         called = sorted(fabric.names.get(switch, switch) for switch in group)
-        name = base = called[0] if len(called) == 1 else f"{called[0]}..{called[-1]}"
-        count = 1
-        while name in taken:
-            count += 1
-            name = f"{base}({count})"
-        taken.add(name)
-        names[group] = name
+        names[group] = unique(called[0] if len(called) == 1 else f"{called[0]}..{called[-1]}", taken)
     return {node: names[group] for node, group in level.items()}
