@@ -5,10 +5,10 @@ and to use them, both solved whatever the job says.  Of jobs that were not: the 
 each verified by solving the changed instance; one that was not settled within its time is not suggested.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, pairwise, product
 from math import inf
 from typing import Any, Literal
 
@@ -520,8 +520,8 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
     A domain hosts ``floor(free / g)`` blocks of g cells, one cell without hard constraints, and nodes are taken where
     the next block is cheapest; of equal ones where most nodes are free already, so that large domains become whole.
-    Where groups are held at several levels, first at second hierarchies, then at the closest level, and what a broader
-    one needs in addition.
+    Blocks of a broader level are made of those of the closer, where groups are held at several; where also at second
+    hierarchies, first what these need.
 
     All of the type of GPU and the size that needs fewest, unless the job may mix types of one size; and where nothing
     joins the trunks of the cluster, all in the one that needs fewest.
@@ -542,14 +542,18 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     beside = admission.room_beside(cluster, job, admission.admissible(cluster, job))
-    wanted = [(cluster.level(asked.level), asked.size, asked.wanted) for asked in beside]
+    wanted = [([(cluster.level(asked.level), asked.size)], asked.wanted) for asked in beside]
     inside = within_the_tree(cluster, job)
-    for name in _freeing_levels(cluster, inside):
-        blocks = admission.blocks_at(cluster, inside, cluster.level_index(name))
-        wanted.append((cluster.level(name), blocks.size, blocks.rows * blocks.columns))
+    blocks = {
+        name: admission.blocks_at(cluster, inside, cluster.level_index(name))
+        for name in _freeing_levels(cluster, inside)
+    }
+    broadest = [*blocks.values()][-1]
+    sizes = [(cluster.level(name), of_level.size) for name, of_level in blocks.items()]
+    wanted.append((sizes, broadest.rows * broadest.columns))
     freed: list[int] = []
-    for level, size, count in wanted:
-        if (more := _freed_at(level, cluster, job, size=size, count=count)) is None:
+    for sizes, count in wanted:
+        if (more := _freed_at(sizes, count, cluster, job)) is None:
             return np.zeros(0, dtype=np.int32)
         freed += more
         free_gpus = cluster.free_gpus.copy()
@@ -558,22 +562,49 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     return np.array(freed, dtype=np.int32)
 
 
-def _freed_at(level: Level, cluster: Cluster, job: Job, *, size: int, count: int) -> list[int] | None:
-    """Return the nodes to free for so many blocks of a size, each in one domain; ``None`` = all in use would not do."""
+FreeingStep = tuple[int, int, tuple[tuple[int, int], ...]]
+"""A block that a domain can host: what it takes, then a number that is less where more is free, and how many nodes are
+to be freed in which closest domains."""
+
+
+def _joined_steps(steps: Sequence[FreeingStep], each: int) -> list[FreeingStep]:
+    """Return blocks of so many blocks each, the cheapest first; what is left over makes none."""
+    joined: list[FreeingStep] = []
+    for first in range(0, len(steps) - each + 1, each):
+        costs, most_free, takes = zip(*steps[first : first + each], strict=True)
+        joined.append((sum(costs), min(most_free), tuple(chain(*takes))))
+    return joined
+
+
+def _freed_at(sizes: Sequence[tuple[Level, int]], count: int, cluster: Cluster, job: Job) -> list[int] | None:
+    """Return the nodes to free for so many blocks; ``None`` = all in use would not do.
+
+    :param sizes: levels, the closest first, and the cells of a block in one domain of each: those of a broader level
+        are made of whole ones of the closer.
+    """
     admitted = admission.admissible(cluster, job)
     freeable = admission.admissible(cluster.emptied(), job) & ~admitted
+    level, size = sizes[0]
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)
-    missing = max(count - int((free // size).sum()), 0)
-    # of each further block in each domain: what it takes, the cheapest first, then where most are free
-    steps: list[tuple[int, int, int]] = []
+    steps: dict[int, list[FreeingStep]] = {}  # of each domain, the cheapest first
     for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
         further = (have + more) // size - have // size
-        steps += [(cost, -have, k) for cost in [size - have % size, *[size] * (further - 1)][:further]]
-    if len(steps) < missing:
+        costs = [0] * (have // size) + [size - have % size, *[size] * (further - 1)][:further]
+        steps[k] = [(cost, -have, ((k, cost),)) for cost in costs]
+    for (closer, smaller), (broader, larger) in pairwise(sizes):
+        some_node = np.zeros(len(closer), dtype=np.int32)
+        some_node[closer.domain_of] = np.arange(len(cluster))
+        parts: dict[int, list[FreeingStep]] = defaultdict(list)
+        for k, of_domain in steps.items():
+            parts[int(broader.domain_of[some_node[k]])] += of_domain
+        steps = {k: _joined_steps(sorted(of_domain), larger // smaller) for k, of_domain in parts.items()}
+    cheapest = sorted(chain.from_iterable(steps.values()))[:count]
+    if len(cheapest) < count:
         return None
     left = np.zeros_like(free)
-    for cost, _, k in sorted(steps)[:missing]:
-        left[k] += cost
+    for _, _, takes in cheapest:
+        for k, cost in takes:
+            left[k] += cost
     # of each domain the nodes with most GPUs free already: they disturb fewest jobs
     chosen: list[int] = []
     candidates = np.flatnonzero(freeable)

@@ -282,6 +282,17 @@ def test_nodes_are_freed_at_the_level_that_binds(holds: tuple[Hold, ...]) -> Non
     assert says(change.sentence, "1 in r1")
 
 
+def test_nodes_are_freed_where_a_whole_block_of_blocks_is_cheapest() -> None:
+    """Two PP groups of 2, each in one rack, both in one minipod: rack r1 has one for a node, and its minipod no other;
+    r2 and r3 of the other minipod take two nodes each.  The cheapest groups alone, of r1 and r2, would not do.
+    """
+    seats = [("m0", "r0", 8), ("m0", "r1", 8), ("m0", "r1", 0), *[("m1", f"r{k}", 0) for k in (2, 2, 3, 3)]]
+    rows = [Node(f"n{i}", (minipod, rack), 8, free) for i, (minipod, rack, free) in enumerate(seats)]
+    holds = (Hold("pp", "rack"), Hold("dp", "minipod"))
+    found = diagnosed(build_cluster(["minipod", "rack"], rows), job(2, 2, holds=holds))
+    assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n3", "n4", "n5", "n6")
+
+
 def test_nodes_are_freed_below_one_feed() -> None:
     """Two free nodes are fed apart, and a PP group of two is held below one feed: the node beside a free one that has
     GPUs left is freed, not the one of a feed without free nodes.
