@@ -542,7 +542,8 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     beside = admission.room_beside(cluster, job, admission.admissible(cluster, job))
-    wanted = [([(cluster.level(asked.level), asked.size)], asked.wanted) for asked in beside]
+    # groups of one node ask nothing there
+    wanted = [([(cluster.level(asked.level), asked.size)], asked.wanted) for asked in beside if asked.size > 1]
     inside = within_the_tree(cluster, job)
     blocks = {
         name: admission.blocks_at(cluster, inside, cluster.level_index(name))

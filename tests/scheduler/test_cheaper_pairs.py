@@ -304,6 +304,17 @@ def test_nodes_are_freed_below_one_feed() -> None:
     assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n4",)
 
 
+def test_groups_of_one_node_ask_nothing_of_a_feed() -> None:
+    """Of three free nodes in a rack one is alone, and the one in use beside it makes a PP group; that groups of one node
+    are held below a feed frees none elsewhere.
+    """
+    seats = [("r0", "a", 8), ("r0", "b", 8), ("r0", "c", 8), ("r0", "d", 0), ("r1", "e", 4)]
+    rows = [Node(f"n{i}", (rack,), 8, free, second_path=(feed,)) for i, (rack, feed, free) in enumerate(seats)]
+    cluster = build_cluster(["rack"], rows, second=["@power"])
+    found = diagnosed(cluster, job(2, 2, holds=(Hold("pp", "rack"), Hold("cp", "@power"))))
+    assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n3",)
+
+
 def test_nodes_of_another_size() -> None:
     """A job of 2 nodes of 8 GPUs on a cluster of 4-GPU nodes: with gpus_per_node 4 tensor groups of 8 take two nodes
     and tensor groups of 4 one; on nodes of 3 GPUs neither can be.
