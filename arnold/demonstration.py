@@ -126,8 +126,7 @@ def _objects(cluster: Cluster) -> list[dict[str, Any]]:
         metadata: dict[str, Any] = {"name": name, "labels": dict(zip(TIERS, places, strict=True))}
         if slow != HEALTHY:
             metadata["annotations"] = {"arnold.dev/slowdown": "faulty" if slow == FAULTY else f"{slow:g}"}
-        ready = [{"type": "Ready", "status": "True"}]
-        status = {"capacity": total, "allocatable": total, "conditions": ready}
+        status = {"capacity": total, "allocatable": total, "conditions": [{"type": "Ready", "status": "True"}]}
         nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status})
         if used := int(cluster.gpus[row] - cluster.free_gpus[row]):
             asks = {"limits": {"nvidia.com/gpu": str(used)}, "requests": {"nvidia.com/gpu": str(used)}}

@@ -46,7 +46,7 @@ class GangWatch:
         :param compares: nodes are compared, too; else gangs that stand still are looked for alone.
         """
         watched, changes, strangers = list[WatchedGang](), list[FlagChange](), list[str]()
-        standing, seen = list[StandingGang](), list[GangSeen]()
+        standing, seen, notes = list[StandingGang](), list[GangSeen](), list[str]()
         recorded, failed = None, None
         try:
             gangs: list[tuple[GangPlan, list[str]]] = []
@@ -58,11 +58,11 @@ class GangWatch:
             if self.stalls.progress:
                 histories = ask_cluster(self.which, list_histories)
                 try:
-                    seen = self._seen(gangs, flags, histories, now)
+                    seen = self._seen(gangs, flags, notes, histories, now)
                 except ArnoldError as error:  # nodes are compared all the same
                     failed = error_document(error).error
             try:
-                watched = self._compared(gangs, flags, now) if compares else []
+                watched = self._compared(gangs, flags, notes, now) if compares else []
             except ArnoldError as error:  # who stands still is told all the same
                 failed, compares = error_document(error).error, False
             if not self.yes:
@@ -80,21 +80,34 @@ class GangWatch:
         except ArnoldError as error:
             failed = error_document(error).error
         done = tuple(change for change in changes if change.done != "unchanged")
-        return GangsWatchedDocument(now, tuple(watched), tuple(standing), recorded, done, tuple(strangers), failed)
+        return GangsWatchedDocument(
+            now,
+            tuple(watched),
+            tuple(standing),
+            recorded,
+            done,
+            tuple(strangers),
+            tuple(dict.fromkeys(notes)),
+            failed,
+        )
 
     def _compared(
-        self, gangs: Sequence[tuple[GangPlan, list[str]]], flags: list[NodeFlag], now: datetime
+        self, gangs: Sequence[tuple[GangPlan, list[str]]], flags: list[NodeFlag], notes: list[str], now: datetime
     ) -> list[WatchedGang]:
-        """Compare the nodes of each gang, and add what is held against them to the flags."""
+        """Compare the nodes of each gang, and add what is held against them to the flags, what was left out to the
+        notes.
+        """
         compared, watched = {name for _, nodes in gangs for name in nodes}, list[WatchedGang]()
         if compared:
             recording = asked(self.endpoint, replace(self.plan, machines=compared), until=now.timestamp())
+            notes += recording.notes
         for gang, nodes in gangs:
             try:
                 of_gang = recording.only(nodes)
                 verdict = judge(of_gang, list(detect(of_gang, self.settings)))
                 flags += [priced(flag, verdict) for flag in verdict.flags]
-                watched.append(WatchedGang(*gang.key, len(nodes), verdict.verdict, judged=True))
+                own = verdict.notes[len(recording.notes) :]
+                watched.append(WatchedGang(*gang.key, len(nodes), verdict.verdict, judged=True, notes=own))
             except ArnoldError as error:
                 watched.append(WatchedGang(*gang.key, len(nodes), error.message, judged=False))
         return watched
@@ -103,10 +116,13 @@ class GangWatch:
         self,
         gangs: Sequence[tuple[GangPlan, list[str]]],
         flags: list[NodeFlag],
+        notes: list[str],
         histories: Mapping[str, GangHistory],
         now: datetime,
     ) -> list[GangSeen]:
-        """Look how far each gang has come, and add what is held against nodes that hold one up to the flags."""
+        """Look how far each gang has come, and add what is held against nodes that hold one up to the flags, what was
+        left out to the notes.
+        """
         quiet, until, acts = self.stalls.stall_after, now.timestamp(), self.stalls.policy == "act"
         seen = list[GangSeen]()
         if not gangs:
@@ -118,6 +134,7 @@ class GangWatch:
             step=quiet / 20.0,
             labels=self.plan.labels,
         )
+        notes += recording.notes
         for gang, nodes in gangs:
             try:
                 progress = progress_of(recording.only(nodes), nodes, until=until, quiet=quiet)
@@ -125,7 +142,7 @@ class GangWatch:
                 progress = Headway(None, error.message)
             dumped: list[NodeFlag] = []
             try:
-                dumped = self._dumped(gang, progress, now) if progress.stands else []
+                dumped = self._dumped(gang, progress, notes, now) if progress.stands else []
             except ArnoldError as error:
                 progress = replace(progress, words=f"{progress.words}; its dumps: {error.where}: {error.message}")
             if dumped:  # they tell collective by collective, and outrank counters
@@ -142,18 +159,19 @@ class GangWatch:
             seen.append(GangSeen(gang, progress.stands, progress.since, progress.words, progress.suspects))
         return seen
 
-    def _dumped(self, gang: GangPlan, progress: Headway, now: datetime) -> list[NodeFlag]:
-        """Return what dumps of a gang that stands still hold against its nodes."""
+    def _dumped(self, gang: GangPlan, progress: Headway, notes: list[str], now: datetime) -> list[NodeFlag]:
+        """Return what dumps of a gang that stands still hold against its nodes; add what limits that to the notes."""
         if self.stalls.dumps is None or progress.since is None or not gang.spec.gpus_per_pod:
             return []
         nodes, processes = gang.node_of_rank, gang.spec.gpus_per_pod
-        dumped = flags_of_dumps(
+        dumped, limits = flags_of_dumps(
             Path(self.stalls.dumps, *gang.key),
             lambda rank: nodes.get(rank // processes),
             since=progress.since,
             rest=self.stalls.every,
             now=now,
         )
+        notes += (f"dumps of {gang.key}: {limit}" for limit in limits)
         # rank 3 of another job is another program; when it began and ends is told as of other standstills
         return [replace(flag, source=f"dumps of {gang.key}", since=progress.since, until=None) for flag in dumped]
 

@@ -62,27 +62,22 @@ class ClusterCache:
         self.weights = NamespaceWeights(self.fleet.outdate)
         self._changed: set[GangKey] = set()
         self._all_changed = True
-        self._pods: dict[str, Pod] = {}
+        self.pods: dict[str, Pod] = {}  # by UID
         self._owners: dict[str, Owner] = {}
         self._owner_names: dict[str, tuple[str, ...]] = {}
         self._member: dict[str, GangMember] = {}
         self._members: dict[GangKey, dict[str, GangMember]] = {}
         self._gangs: dict[GangKey, Gang] = {}
         self._sizes: dict[GangKey, int] = {}
-        self._plans: dict[GangKey, GangPlan] = {}
+        self.plans: dict[GangKey, GangPlan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
         self.under_way: dict[GangKey, asyncio.Event] = {}  # plans that are being written; each set when that is done
         self._preemptors: dict[GangKey, GangKey] = {}  # of each gang that is stopped for another
-        self._last_pod: dict[GangKey, Pod] = {}
-        self._reservations: dict[ReservationKey, Reservation] = {}
-        self._budgets: dict[str, DisruptionBudget] = {}
-        self._histories: dict[str, GangHistory] = {}
+        self.last_pod: dict[GangKey, Pod] = {}  # of gangs with a plan and no pod left, where that was seen
+        self.reservations: dict[ReservationKey, Reservation] = {}
+        self.budgets: dict[str, DisruptionBudget] = {}  # by UID; followed where gangs preempt, and forbid nothing else
+        self.histories: dict[str, GangHistory] = {}  # by namespace
         self._predictor = GangPredictor()
-        self.budgets: Mapping[str, DisruptionBudget] = MappingProxyType(self._budgets)  # by UID
-        self.pods: Mapping[str, Pod] = MappingProxyType(self._pods)  # by UID
-        self.plans: Mapping[GangKey, GangPlan] = MappingProxyType(self._plans)
-        self.reservations: Mapping[ReservationKey, Reservation] = MappingProxyType(self._reservations)
-        self.histories: Mapping[str, GangHistory] = MappingProxyType(self._histories)  # by namespace
 
     def member(self, uid: str) -> GangMember | None:
         """Return a pod's part in its gang, by the pod's UID."""
@@ -99,7 +94,7 @@ class ClusterCache:
         if not members:
             return None
         if key not in self._gangs:
-            plan = self._plans.get(key)
+            plan = self.plans.get(key)
             if plan is None or not plan.nodes:
                 gang = assemble(key, members.values())
             else:
@@ -117,12 +112,12 @@ class ClusterCache:
 
     def holding_plan(self, key: GangKey) -> GangPlan | None:
         """Return the plan of a gang that has nodes."""
-        plan = self._plans.get(key)
+        plan = self.plans.get(key)
         return plan if plan is not None and plan.holding else None
 
     def preemptor(self, key: GangKey) -> GangPlan | None:
         """Return the plan of the gang for which another is being stopped."""
-        plan = self._plans.get(self._preemptors[key]) if key in self._preemptors else None
+        plan = self.plans.get(self._preemptors[key]) if key in self._preemptors else None
         return plan if plan is not None and plan.preempting else None
 
     def pods_on_nodes(self, keys: Collection[GangKey]) -> Mapping[str, Pod]:
@@ -130,16 +125,12 @@ class ClusterCache:
         gangs = [pod for key in keys if (gang := self.gang(key)) is not None for pod in gang.pods]
         alone = any(key not in self._members for key in keys)
         wanted = frozenset(keys)
-        single = (pod for pod in self._pods.values() if self.key_of(pod) in wanted) if alone else ()
+        single = (pod for pod in self.pods.values() if self.key_of(pod) in wanted) if alone else ()
         return {pod.uid: pod for pod in (*gangs, *single) if pod.node is not None and not pod.terminal}
-
-    def last_pod(self, key: GangKey) -> Pod | None:
-        """Return of a gang with a plan the pod that went last, if none is left and that was seen."""
-        return self._last_pod.get(key)
 
     def prediction(self, gang: Gang) -> Prediction | None:
         """Return how long a gang will run that does not say it; see :meth:`GangPredictor.prediction`."""
-        return self._predictor.prediction(gang, self._plans.get(gang.key))
+        return self._predictor.prediction(gang, self.plans.get(gang.key))
 
     @property
     def gang_keys(self) -> KeysView[GangKey]:
@@ -155,7 +146,7 @@ class ClusterCache:
         if (place := self._ranks.get(canonical_uid(uid))) is None:
             return None
         key, rank = place
-        return self._plans[key], rank
+        return self.plans[key], rank
 
     def recognise(self, pod: Pod) -> GangMember | None:
         """Return the gang that a pod belongs to, known to us or not."""
@@ -188,7 +179,7 @@ class ClusterCache:
         """Take up a pod."""
         pod = self.claimed.pod(pod)
         self._node_changed(self._node_of(pod.uid))
-        before, self._pods[pod.uid] = self._pods.get(pod.uid), pod
+        before, self.pods[pod.uid] = self.pods.get(pod.uid), pod
         # most news of a pod are of its status: nothing is added up anew for them
         if before is None or before.terminal != pod.terminal or before.spec != pod.spec:
             self.fleet.put_pod(pod)
@@ -200,12 +191,12 @@ class ClusterCache:
         """Forget a pod."""
         self.claimed.drop_pod(uid)
         self._node_changed(self._node_of(uid))
-        self._pods.pop(uid, None)
+        self.pods.pop(uid, None)
         self.fleet.drop_pod(uid)
         member = self._member.get(uid)
         self._put_member(uid, None)
-        if member is not None and member.key in self._plans and member.key not in self._members:
-            self._last_pod[member.key] = member.pod
+        if member is not None and member.key in self.plans and member.key not in self._members:
+            self.last_pod[member.key] = member.pod
 
     def put_owner(self, owner: Owner) -> None:
         """Take up a maker of pods, or a PodGroup; of how its pods fare only what has ended for good counts."""
@@ -232,8 +223,8 @@ class ClusterCache:
 
     def put_plan(self, plan: GangPlan) -> None:
         """Take up a plan that was read or written."""
-        old = self._plans.get(plan.key)
-        self._plans[plan.key] = plan
+        old = self.plans.get(plan.key)
+        self.plans[plan.key] = plan
         if (old is not None and old.speaks_for_pods) != plan.speaks_for_pods:
             self._note_releases(plan.key)
         if old is None or (old.pods, old.ended) != (plan.pods, plan.ended) or len(old.nodes) != len(plan.nodes):
@@ -249,8 +240,8 @@ class ClusterCache:
 
     def drop_plan(self, key: GangKey) -> None:
         """Forget a plan, and its promises with it, but for the nodes of pods that were released to them."""
-        self._last_pod.pop(key, None)
-        if (old := self._plans.pop(key, None)) is not None:
+        self.last_pod.pop(key, None)
+        if (old := self.plans.pop(key, None)) is not None:
             self._note_victims(key, old.victim_keys, ())
         self._forget_ranks(old)
         self._gangs.pop(key, None)
@@ -260,27 +251,19 @@ class ClusterCache:
 
     def put_reservation(self, reservation: Reservation) -> None:
         """Take up a reservation that was read or written."""
-        old = self._reservations.get(reservation.key)
-        self._reservations[reservation.key] = reservation
+        old = self.reservations.get(reservation.key)
+        self.reservations[reservation.key] = reservation
         if old is None or (old.ask, old.zone, old.phase) != (reservation.ask, reservation.zone, reservation.phase):
             self.fleet.outdate()
 
     def drop_reservation(self, key: ReservationKey) -> None:
         """Forget a reservation."""
-        if self._reservations.pop(key, None) is not None:
+        if self.reservations.pop(key, None) is not None:
             self.fleet.outdate()
-
-    def put_budget(self, budget: DisruptionBudget) -> None:
-        """Take up a disruption budget; budgets are followed where gangs preempt, and forbid nothing else."""
-        self._budgets[budget.metadata.uid] = budget
-
-    def drop_budget(self, uid: str) -> None:
-        """Forget one."""
-        self._budgets.pop(uid, None)
 
     def unevictable(self, pods: Collection[Pod]) -> str:
         """Return which disruption budget forbids to evict all of some pods together; empty = none does."""
-        for budget in self._budgets.values():
+        for budget in self.budgets.values():
             namespace, allowed = budget.metadata.namespace or "default", budget.status.disruptions_allowed
             meant = sum(pod.namespace == namespace and budget.selects(pod) for pod in pods)
             if meant > allowed:
@@ -289,12 +272,12 @@ class ClusterCache:
 
     def put_history(self, history: GangHistory) -> None:
         """Take up what was read or written of the gangs that ended in a namespace."""
-        self._histories[history.namespace] = history
+        self.histories[history.namespace] = history
         self._predictor.put(history)
 
     def drop_history(self, namespace: str) -> None:
         """Forget it."""
-        self._histories.pop(namespace, None)
+        self.histories.pop(namespace, None)
         self._predictor.drop(namespace)
 
     def share(self, namespace: str) -> float:
@@ -312,7 +295,7 @@ class ClusterCache:
 
     def take_changed(self) -> AbstractSet[GangKey]:
         """Return the gangs that changed since this was last called."""
-        taken = self._changed.union(self._plans, self._members) if self._all_changed else self._changed
+        taken = self._changed.union(self.plans, self._members) if self._all_changed else self._changed
         self._changed, self._all_changed = set(), False
         return taken
 
@@ -326,7 +309,7 @@ class ClusterCache:
             self.changed(victim)
 
     def _node_of(self, uid: str) -> str | None:
-        return None if (pod := self._pods.get(uid)) is None else pod.node
+        return None if (pod := self.pods.get(uid)) is None else pod.node
 
     def _node_changed(self, name: str | None) -> None:
         """Note a change of the gang to which a node is promised."""
@@ -348,7 +331,7 @@ class ClusterCache:
         if member is not None:
             self._member[uid] = member
             self._members.setdefault(member.key, {})[uid] = member
-            self._last_pod.pop(member.key, None)
+            self.last_pod.pop(member.key, None)
             self._gangs.pop(member.key, None)
         if (changed := member or old) is not None:
             self._note_release(uid, changed.key)
@@ -359,7 +342,7 @@ class ClusterCache:
 
     def _note_release(self, uid: str, key: GangKey) -> None:
         """Promise to its gang the node that a pod was released to, until a plan speaks for the gang's pods."""
-        member, node, plan = self._member.get(uid), None, self._plans.get(key)
+        member, node, plan = self._member.get(uid), None, self.plans.get(key)
         if member is not None and member.needed and (plan is None or not plan.speaks_for_pods):
             pod = member.pod
             node = (pod.node or pod.released_to) if pod.released else None

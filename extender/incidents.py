@@ -86,10 +86,7 @@ async def write_history(api: ClusterApi, history: GangHistory) -> bytes:
 
 
 def looked_at(before: GangIncident | None, seen: GangSeen, now: datetime) -> GangIncident | None:
-    """Return the incident of a gang after a look, ``None`` = there is none.
-
-    :param before: that which is not over.
-    """
+    """Return the incident of a gang after a look, given the one that is not over; ``None`` = there is none."""
     plan, after = seen.plan, before
     if after is None:
         if not seen.stands:

@@ -1,7 +1,8 @@
 """A live cluster as the command line reads it: nodes, pods and plans of gangs, listed once, nothing written.
 
 Nodes, pods and plans become the text that ``kubectl get nodes,pods,gangplans -A -o json`` prints, for the reader of
-such files: without the fields that are not read, and without pods that can hold no GPUs, which are nine tenths of it.
+such files: without the fields that are not read, and without pods that can hold no GPUs, which are nine tenths of it,
+but for one of each namespace, which shows that its pods were listed.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -19,7 +20,9 @@ from extender.objects import decode_allocation, decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import Source
-from topology.node_gpus import GPUS
+from topology.kubernetes.claim_table import ClaimTable
+from topology.kubernetes.pods import Pod
+from topology.node_gpus import GPU_CLASSES, GPUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
 
     async def ask(api: ClusterApi) -> ListedCluster:
         items = [b'{"kind":"Node",' + msgspec.json.encode(decode_node(raw))[1:] async for raw in _all(api, NODES)]
-        released: list[tuple[str, GangKey]] = []
+        on_their_way, seen = list[tuple[str, Pod]](), set[str]()
         async for raw in _all(api, PODS):
             pod, holds_gpus = decode_pod(raw), False
             if pod.node is not None and not pod.terminal:
@@ -59,17 +62,24 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
                     holds_gpus = pod.spec.gpus_of(gpus) > 0 or pod.spec.parts > 0 or bool(pod.spec.resource_claims)
                 except ValueError:  # it says so in a way that its reader refuses
                     holds_gpus = True
-            if holds_gpus:
+            if holds_gpus or pod.namespace not in seen:
+                seen.add(pod.namespace)
                 items.append(b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:])
-            elif (node := pod.released_to) is not None and (member := recognise(pod, {})) is not None and member.needed:
-                released.append((node, member.key))
+            if not holds_gpus and (node := pod.released_to) is not None:
+                on_their_way.append((node, pod))
+        claims = ClaimTable(GPU_CLASSES, complete=False)
         for kind in ALLOCATION:
             decode, head = decode_allocation[kind.kind], b'{"kind":"%s",' % kind.kind.encode()
             try:
-                items += [head + msgspec.json.encode(decode(raw))[1:] async for raw in _all(api, kind)]
+                async for raw in _all(api, kind):
+                    claims.put(item := decode(raw))
+                    items.append(head + msgspec.json.encode(item)[1:])
             except Refused as error:
                 if error.status not in (403, 404):
                     raise
+        # of which gang they are is known with the GPUs of their claims
+        members = ((node, recognise(claims.with_claims(pod), {})) for node, pod in on_their_way)
+        released = ((node, member.key) for node, member in members if member is not None and member.needed)
         plans: tuple[GangPlan, ...] | None = ()  # none where Arnold is not installed
         try:
             plans = await _plans(api)
@@ -116,10 +126,7 @@ async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
 
 
 def named_plan(plans: Sequence[GangPlan], name: str, namespace: str | None = None) -> GangPlan:
-    """Return the plan of a gang.
-
-    :raises UnknownName: there is no gang of that name; InvalidInput: there are several.
-    """
+    """Return the plan of a gang, or raise UnknownName: no gang is called that, InvalidInput: several are."""
     space, slash, bare = name.rpartition("/")
     wanted = space if slash else namespace
     if slash and namespace is not None and namespace != space:

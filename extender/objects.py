@@ -275,8 +275,7 @@ def trim(meta: Metadata) -> None:
     if meta.labels and len(meta.labels) > MOST_LABELS:
         named = {key: text for key, text in meta.labels.items() if key in NAMES or key.startswith(f"{GROUP}/")}
         others = ((key, text) for key, text in meta.labels.items() if key not in named)
-        few = dict(islice(named.items(), MOST_LABELS)) | dict(islice(others, MOST_LABELS))
-        force_setattr(meta, "labels", few)
+        force_setattr(meta, "labels", dict(islice(named.items(), MOST_LABELS)) | dict(islice(others, MOST_LABELS)))
     if meta.owner_references:
         owner = next((owner for owner in meta.owner_references if owner.controller), None)
         if owner is not None:

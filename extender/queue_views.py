@@ -151,8 +151,7 @@ def _meant(reservation: Reservation, gang: Gang) -> bool:
         return False
     if reservation.gang is not None:
         return gang.key == reservation.gang
-    wanted = reservation.ask.labels.items()
-    return all(wanted <= pod.labels.items() for pod in gang.pods)
+    return all(reservation.ask.labels.items() <= pod.labels.items() for pod in gang.pods)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

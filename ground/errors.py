@@ -88,12 +88,13 @@ def some(names: Sequence[str], *, most: int = 5) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, among: int = 2_000) -> str:
-    """Return ``"did you mean 'alpha'? "``, the start of a fix, or nothing when no known name is close; of more than
-    ``among`` names only the nearest in sorted order are compared, to answer at once.
+    """Return ``"did you mean 'alpha'? "``, the start of a fix, or nothing when no known name is close, capitals aside;
+    of more than ``among`` names only the nearest in sorted order are compared, to answer at once.
     """
-    names = sorted(known)
+    written = {each.casefold(): each for each in sorted(known, reverse=True)}  # of two that are alike, the first
+    names, meant = sorted(written), name[:200].casefold()
     if len(names) > among:
-        middle = bisect(names, name)
+        middle = bisect(names, meant)
         names = names[max(0, middle - among // 2) : middle + among // 2]
-    close = get_close_matches(name[:200], names, n=1)
-    return f"did you mean {close[0]!r}? " if close else ""
+    close = get_close_matches(meant, names, n=1)
+    return f"did you mean {written[close[0]]!r}? " if close else ""

@@ -310,8 +310,7 @@ class _Filling(io.RawIOBase):
 
     def __init__(self, packed: io.BufferedReader) -> None:
         self.failure: Exception | None = None
-        is_gzip = packed.peek(len(GZIP)).startswith(GZIP)
-        self._source = gzip.GzipFile(fileobj=packed) if is_gzip else packed
+        self._source = gzip.GzipFile(fileobj=packed) if packed.peek(len(GZIP)).startswith(GZIP) else packed
 
     def readable(self) -> bool:
         return True

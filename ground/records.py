@@ -292,12 +292,12 @@ class Prepared:
         )
 
 
-def record_of(kind: type[T], about: object, **given: Any) -> T:
-    """Return a JSON record whose fields, but for those given, are the attributes of the same names of what it is about;
-    arrays become lists.
+def record_of(kind: type[T], *about: object, **given: Any) -> T:
+    """Return a record whose fields, but for those given, are the attributes of the same names of what it is about, of
+    the first of several that has one; arrays become lists.
     """
     names = (field.name for field in fields(cast("Any", kind)) if field.name not in given)
-    values = ((name, getattr(about, name)) for name in names)
+    values = ((name, getattr(next((of for of in about[:-1] if hasattr(of, name)), about[-1]), name)) for name in names)
     return kind(**given, **{name: value.tolist() if hasattr(value, "tolist") else value for name, value in values})
 
 

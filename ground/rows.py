@@ -132,8 +132,7 @@ class CsvRows:
         """Return where columns stand in a row; of a missing one, the error offers the one that was probably meant."""
         for name in names:
             if name not in self.header:
-                others = [column for column in self.header if column not in names]
-                meant = did_you_mean(name, others)
+                meant = did_you_mean(name, [column for column in self.header if column not in names])
                 rename = f"{meant}Rename it to {name!r}" if meant else f"add the column {name!r}"
                 missing = f"the column {name!r} is missing; the format {format} has {','.join(names)}"
                 # commands without --lenient read one format alone

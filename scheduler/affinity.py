@@ -168,10 +168,7 @@ def volumes(model: Model, parallelism: Parallelism) -> Volumes:
 
 
 def model_microbatches(model: Model, parallelism: Parallelism) -> int | None:
-    """Return ``m = gb / (mb * dp)``; ``None`` when the global batch is not known.
-
-    :raises InvalidJob: the batch does not divide.
-    """
+    """Return ``m = gb / (mb * dp)``, ``None`` without a global batch; raise InvalidJob: the batch does not divide."""
     if model.global_batch is None:
         return None
     together = model.micro_batch * parallelism.dp
@@ -314,10 +311,7 @@ and depth of the 123B model are inferred from its parameters (12 * layers * hidd
 
 
 def named_model(name: str) -> Model:
-    """Return the model of that name.
-
-    :raises InvalidJob: no model is called that.
-    """
+    """Return the model of that name, or raise InvalidJob: no model is called that."""
     if name not in NAMED_MODELS:
         fix = (
             f"{did_you_mean(name[:80], NAMED_MODELS)}describe it (hidden, layers, vocab, sequence_length), or name one "

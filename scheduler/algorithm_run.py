@@ -46,8 +46,7 @@ def run(
     if limits.clock == "work":  # nobody waits
         return _preferred(algorithm, cluster, job, limits, costs)
     started = stopwatch()
-    outcome = _preferred(algorithm, cluster, job, limits, costs)
-    return replace(outcome, run_seconds=stopwatch() - started)
+    return replace(_preferred(algorithm, cluster, job, limits, costs), run_seconds=stopwatch() - started)
 
 
 def _preferred(
@@ -58,7 +57,7 @@ def _preferred(
 
     def asked(of_types: Job, part: Cluster, seconds: float) -> Outcome:
         ask = propose if part.trunks is None else propose_in_a_trunk
-        proposal = ask(SecondConstraints(algorithm), part, of_types, replace(limits, seconds=seconds))
+        proposal = ask(SecondConstraints(algorithm).place, part, of_types, replace(limits, seconds=seconds))
         return judge(algorithm.name, part, of_types, proposal)
 
     with on_clock(limits.clock, limits.seconds) as timer:
@@ -88,8 +87,7 @@ def _preferred(
         outcome = best_of_types(cluster, choices, outcomes, short=short, costs=costs)
     if job.node_sizes:
         outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-    in_time = outcome.proposal.complete and not late
-    outcome = outcome.after(None if in_time else ended_at(limits.seconds), late=late)
+    outcome = outcome.after(None if (outcome.proposal.complete and not late) else ended_at(limits.seconds), late=late)
     if outcome.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
         outcome = replace(outcome, reason=f"{outcome.reason}. It rests on domains that are cut: {cut}")
     return outcome.after(ended_at(limits.seconds), late=True) if timer.late else outcome

@@ -81,8 +81,7 @@ def audit(
         broken, evaluation = error.message, evaluate(opened, judged, nodes)
     alone = np.zeros_like(free)
     alone[own] = cluster.gpus[own]
-    restarted = cluster.replace(free_gpus=free)
-    clusters = (cluster.replace(free_gpus=alone), cluster, restarted, cluster.emptied())
+    clusters = (cluster.replace(free_gpus=alone), cluster, cluster.replace(free_gpus=free), cluster.emptied())
     answers = {} if empty_cluster is None else {ASKED[-1]: empty_cluster}
     possible = {
         name: answers.get(name) or _as_it_runs_or_better(run(solver, there, job, limits), there, job, nodes)
@@ -137,8 +136,7 @@ def _candidates(cluster: Cluster, job: Job, nodes: IntArray) -> Iterator[tuple[t
     number = np.arange(nodes.size, dtype=np.int32).reshape(nodes.shape)
     for terms in goals(cluster, job):
         for term in terms:
-            domains = cluster.level(term.level).domain_of[nodes]
-            groups, of_pair = job.grid.groups[term.family].paired(domains)
+            groups, of_pair = job.grid.groups[term.family].paired(cluster.level(term.level).domain_of[nodes])
             _, cell_of_pair = job.grid.groups[term.family].paired(number)
             width = int(of_pair.max()) + 1
             keys, index, counts = np.unique(

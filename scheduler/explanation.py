@@ -5,10 +5,10 @@ and to use them, both solved whatever the job says.  Of jobs that were not: the 
 each verified by solving the changed instance; one that was not settled within its time is not suggested.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, pairwise, product
 from math import inf
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from scheduler.objective import TOLERANCE, Evaluation, Spread, objective_of, slo
 from scheduler.outcome import Outcome
 from scheduler.placement import admission
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm, Refutation, Status
-from topology.cluster import Cluster, IntArray, count_nodes
+from topology.cluster import Cluster, IntArray, Level, count_nodes
 from topology.flags import HEALTHY
 from topology.taints import Toleration
 
@@ -91,11 +91,8 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
     domains = len(cluster.level(job.level))
     most_dp, most_pp = (min(job.grid.groups[family].largest, domains) for family in ("dp", "pp"))
     every = product(range(1, most_dp + 1), range(1, most_pp + 1))
-    costs = {
-        pair: cost
-        for pair in every
-        if (cost := objective_of(job, *pair, job.least_soft)) < outcome.objective - TOLERANCE
-    }
+    costs = {pair: objective_of(job, *pair, job.least_soft) for pair in every}
+    costs = {pair: cost for pair, cost in costs.items() if cost < outcome.objective - TOLERANCE}
     # those that no other one exceeds in both
     maximal: list[Pair] = []
     for pair in sorted(costs, reverse=True):
@@ -494,10 +491,7 @@ def _smaller(job: Job, degree: Literal["dp", "ep"], values: Iterable[int]) -> li
 def _largest(
     cluster: Cluster, jobs: Sequence[Job], solved: Solved, *, bisect: bool = False
 ) -> tuple[Job, Evaluation] | None:
-    """Return the first of some jobs that fits, and what it is worth.
-
-    :param bisect: those behind one that fits do too.
-    """
+    """Return the first of some jobs that fits, and its worth; ``bisect``: those behind one that fits do too."""
     found, low, high = None, 0, len(jobs)
     while low < high:
         middle = (low + high) // 2 if bisect else low
@@ -510,13 +504,15 @@ def _largest(
 
 def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:
     """Return how many of some nodes lie in each domain that matters to a job: ``8 in mp01, 4 in mp02``."""
-    level = cluster.level(_freeing_level(cluster, job))
+    level = cluster.level(_freeing_levels(cluster, job)[0])
     counts = count_nodes(level, np.isin(np.arange(len(cluster)), nodes))
     return ", ".join(f"{counts[k]} in {level.domains[k]}" for k in np.argsort(-counts, kind="stable") if counts[k])
 
 
-def _freeing_level(cluster: Cluster, job: Job) -> str | None:
-    return next((hold.level for hold in job.holds_on(cluster)), job.level)
+def _freeing_levels(cluster: Cluster, job: Job) -> list[str]:
+    """Return the levels at which groups are held, the closest first; where none is, that whose domains count."""
+    held = {hold.level for hold in job.holds_on(cluster)} or {cluster.level(job.level).name}
+    return sorted(held, key=[level.name for level in (*cluster.second_levels, *cluster.levels)].index, reverse=True)
 
 
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
@@ -524,6 +520,8 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
     A domain hosts ``floor(free / g)`` blocks of g cells, one cell without hard constraints, and nodes are taken where
     the next block is cheapest; of equal ones where most nodes are free already, so that large domains become whole.
+    Blocks of a broader level are made of those of the closer, where groups are held at several; where also at second
+    hierarchies, first what these need.
 
     All of the type of GPU and the size that needs fewest, unless the job may mix types of one size; and where nothing
     joins the trunks of the cluster, all in the one that needs fewest.
@@ -534,7 +532,6 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     if (job.node_sizes or not job.mix_types) and len(jobs := admission.choices(cluster, job)) > 1:
         of_types = [nodes_to_free(cluster, of_type) for of_type in jobs]
         return min((nodes for nodes in of_types if len(nodes)), key=len, default=nowhere)
-    job = within_the_tree(cluster, job)
     if (trunks := cluster.trunks) is None:
         return _nodes_to_free(cluster, job)
     job = job.replace(level=cluster.level(job.level).name)
@@ -544,23 +541,71 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
-    level = cluster.level(_freeing_level(cluster, job))
+    beside = admission.room_beside(cluster, job, admission.admissible(cluster, job))
+    # groups of one node ask nothing there
+    wanted = [([(cluster.level(asked.level), asked.size)], asked.wanted) for asked in beside if asked.size > 1]
+    inside = within_the_tree(cluster, job)
+    blocks = {
+        name: admission.blocks_at(cluster, inside, cluster.level_index(name))
+        for name in _freeing_levels(cluster, inside)
+    }
+    broadest = [*blocks.values()][-1]
+    sizes = [(cluster.level(name), of_level.size) for name, of_level in blocks.items()]
+    wanted.append((sizes, broadest.rows * broadest.columns))
+    freed: list[int] = []
+    for sizes, count in wanted:
+        if (more := _freed_at(sizes, count, cluster, job)) is None:
+            return np.zeros(0, dtype=np.int32)
+        freed += more
+        free_gpus = cluster.free_gpus.copy()
+        free_gpus[more] = cluster.gpus[more]
+        cluster = cluster.replace(free_gpus=free_gpus)
+    return np.array(freed, dtype=np.int32)
+
+
+FreeingStep = tuple[int, int, tuple[tuple[int, int], ...]]
+"""A block that a domain can host: what it takes, then a number that is less where more is free, and how many nodes are
+to be freed in which closest domains."""
+
+
+def _joined_steps(steps: Sequence[FreeingStep], each: int) -> list[FreeingStep]:
+    """Return blocks of so many blocks each, the cheapest first; what is left over makes none."""
+    joined: list[FreeingStep] = []
+    for first in range(0, len(steps) - each + 1, each):
+        costs, most_free, takes = zip(*steps[first : first + each], strict=True)
+        joined.append((sum(costs), min(most_free), tuple(chain(*takes))))
+    return joined
+
+
+def _freed_at(sizes: Sequence[tuple[Level, int]], count: int, cluster: Cluster, job: Job) -> list[int] | None:
+    """Return the nodes to free for so many blocks; ``None`` = all in use would not do.
+
+    :param sizes: levels, the closest first, and the cells of a block in one domain of each: those of a broader level
+        are made of whole ones of the closer.
+    """
     admitted = admission.admissible(cluster, job)
     freeable = admission.admissible(cluster.emptied(), job) & ~admitted
+    level, size = sizes[0]
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)
-    blocks = admission.blocks_at(cluster, job, cluster.level_index(level.name))
-    size = blocks.size
-    missing = max(blocks.rows * blocks.columns - int((free // size).sum()), 0)
-    # of each further block in each domain: what it takes, the cheapest first, then where most are free
-    steps: list[tuple[int, int, int]] = []
+    steps: dict[int, list[FreeingStep]] = {}  # of each domain, the cheapest first
     for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
         further = (have + more) // size - have // size
-        steps += [(cost, -have, k) for cost in [size - have % size, *[size] * (further - 1)][:further]]
-    if len(steps) < missing:
-        return np.zeros(0, dtype=np.int32)
+        costs = [0] * (have // size) + [size - have % size, *[size] * (further - 1)][:further]
+        steps[k] = [(cost, -have, ((k, cost),)) for cost in costs]
+    for (closer, smaller), (broader, larger) in pairwise(sizes):
+        some_node = np.zeros(len(closer), dtype=np.int32)
+        some_node[closer.domain_of] = np.arange(len(cluster))
+        parts: dict[int, list[FreeingStep]] = defaultdict(list)
+        for k, of_domain in steps.items():
+            parts[int(broader.domain_of[some_node[k]])] += of_domain
+        steps = {k: _joined_steps(sorted(of_domain), larger // smaller) for k, of_domain in parts.items()}
+    cheapest = sorted(chain.from_iterable(steps.values()))[:count]
+    if len(cheapest) < count:
+        return None
     left = np.zeros_like(free)
-    for cost, _, k in sorted(steps)[:missing]:
-        left[k] += cost
+    for _, _, takes in cheapest:
+        for k, cost in takes:
+            left[k] += cost
     # of each domain the nodes with most GPUs free already: they disturb fewest jobs
     chosen: list[int] = []
     candidates = np.flatnonzero(freeable)
@@ -568,4 +613,4 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
         if left[level.domain_of[node]] > 0:
             left[level.domain_of[node]] -= 1
             chosen.append(int(node))
-    return np.array(chosen, dtype=np.int32)
+    return chosen

@@ -132,8 +132,7 @@ class CellGroups:
         """The cells of each group, ascending; of groups with the same cells one."""
         import numpy as np
 
-        order = np.lexsort((self.cell, self.group))
-        parts = np.split(self.cell[order], np.cumsum(self.sizes)[:-1])
+        parts = np.split(self.cell[np.lexsort((self.cell, self.group))], np.cumsum(self.sizes)[:-1])
         return tuple(dict.fromkeys(tuple(part.tolist()) for part in parts))
 
     @cached_property
@@ -223,6 +222,9 @@ def digits_of(dense: RankNumbering, expert: RankNumbering, gpus_per_node: int) -
     for numbering in (dense, expert):
         strides.update(accumulate(numbering.sizes.values(), mul))
     chain = sorted(strides)
+    if chain[-1] % gpus_per_node and not any(gpus_per_node % stride for stride in chain[:-1]):
+        # the last node is part-filled: each group lies in one node or has ranks on all of them
+        return (-(-chain[-1] // gpus_per_node),)
     # those inside a node count as well: groups of 6 ranks on nodes of 8 share nodes with their neighbours
     if any(slower % faster for faster, slower in pairwise(chain)):
         return (1,)

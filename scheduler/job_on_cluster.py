@@ -57,8 +57,7 @@ def at_time(cluster: Cluster, job: Job, at: datetime) -> Cluster:
             or kept_out_by(cluster.taints.get(cluster.index_of[window.node], ())) == window.evidence
         )
     }
-    laid = timeless.with_flags(holding).replace(upcoming=later).with_kept_out(reserved)
-    return before_it_goes(laid, job, at)
+    return before_it_goes(timeless.with_flags(holding).replace(upcoming=later).with_kept_out(reserved), job, at)
 
 
 def at_no_time(cluster: Cluster) -> Cluster:

@@ -100,8 +100,7 @@ def goals(cluster: Cluster, job: Job) -> tuple[tuple[Count, ...], ...]:
     between domains is the largest traffic of such a job, and Eq. 2 does not know it; then Eq. 2 at each closer level.
     """
     experts = ((Count("ep", cluster.level(job.level).name, 1.0),),) if job.experts_apart else ()
-    closer = (job.eq2_terms(level) for level in closer_levels(cluster, job))
-    return (objective_terms(cluster, job), *experts, *closer)
+    return (objective_terms(cluster, job), *experts, *(job.eq2_terms(level) for level in closer_levels(cluster, job)))
 
 
 def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:

@@ -118,8 +118,7 @@ def fewest_domains(rows: Rows, count: int, *, free: IntArray, idle: BoolArray, d
     :returns: shape [count], those in use before idle ones, the fullest first, then by number.
     """
     if not domain_of:
-        order = np.lexsort((rows, free[rows], idle[rows]))
-        first: Rows = rows[order[:count]]
+        first: Rows = rows[np.lexsort((rows, free[rows], idle[rows]))[:count]]
         return first
     chosen: list[Rows] = []
     domains = domain_of[0][rows]

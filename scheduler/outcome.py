@@ -9,7 +9,7 @@ from math import inf
 from typing import Self
 
 from ground.errors import InvalidPlacement
-from ground.quantities import decimal
+from ground.quantities import decimal, number
 from ground.records import AtLeastOne, Count, JsonRecord
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, Spread, slowest_in_use, step_time
@@ -156,9 +156,8 @@ class Outcome:
     # what stopped the algorithm, or what came after its proof; None = it ended by itself, or proved its answer all the
     # same, and the same question has the same answer
     stopped_at: End | None = None
-    run_seconds: float | None = (
-        None  # wall time of the whole run, with all after the proof; None = not run alone, or nobody waits
-    )
+    # wall time of the whole run, with all after the proof; None = not run alone, or nobody waits
+    run_seconds: float | None = None
 
     @property
     def objective(self) -> float | None:
@@ -271,7 +270,7 @@ def status_words(status: Status, stopped_at: End | None = None) -> str:
     # what is proved is proved, whatever was left undone after it
     if stopped_at is None or status == "optimal":
         return STATUS[status]
-    return "interrupted" if stopped_at == "interrupted" else f"stopped at {stopped_at:.3g} s"
+    return "interrupted" if stopped_at == "interrupted" else f"stopped at {number(stopped_at)} s"
 
 
 def proved_down_to(worth: Evaluation, *, experts: float = 1.0, closer: Mapping[str, float] | None = None) -> str:

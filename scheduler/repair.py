@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ground.errors import Infeasible, InvalidPlacement, SolverTimeout, UnknownName
+from ground.errors import Infeasible, InvalidPlacement, SolverTimeout
 from ground.quantities import plural
 from scheduler.algorithm_run import run
 from scheduler.grid import joined
@@ -148,8 +148,7 @@ def repair(
     free, gpus, types = cluster.free_gpus.copy(), cluster.gpus.copy(), cluster.gpu_type_of.copy()
     gpus[gone], types[gone] = job.gpus_per_node, types[kept.flat[0]]
     free[nodes] = gpus[nodes]
-    own = set(nodes.ravel().tolist())
-    was = cluster.replace(free_gpus=free, gpus=gpus, gpu_type_of=types).excused(own)
+    was = cluster.replace(free_gpus=free, gpus=gpus, gpu_type_of=types).excused(set(nodes.ravel().tolist()))
     try:
         before = evaluate(was, job, nodes)
     except InvalidPlacement:  # it may be elsewhere, too
@@ -234,8 +233,7 @@ def _placed_anew(problem: RepairProblem, algorithm: PlacementAlgorithm, limits: 
     for kind in np.unique(alike[placed[~stays]]):
         cells = ~stays & (alike[placed] == kind)
         # nodes of the new placement there that no cell has stayed on
-        left = np.setdiff1d(placed[alike[placed] == kind], nodes[stays])
-        nodes[cells] = left[: int(cells.sum())]
+        nodes[cells] = np.setdiff1d(placed[alike[placed] == kind], nodes[stays])[: int(cells.sum())]
     note = "no repair of the placement before was found that keeps all constraints: the job is placed anew"
     after = evaluate(problem.cluster, problem.job, nodes)
     return RepairPlan(nodes, after, int((~problem.stays).sum()), trivial_bound(problem.job), (note,))
@@ -590,10 +588,7 @@ def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str])
     :raises Infeasible: fewer nodes are left than the job has cells.
     """
     cluster = cluster.tolerating(job.tolerations)
-    try:
-        gone = np.unique(np.array([cluster.index(name) for name in lost], dtype=np.int32))
-    except UnknownName as error:
-        raise UnknownName(error.message, where="--lost", fix=error.fix) from None
+    gone = np.unique(np.array([cluster.index(name, where="--lost") for name in lost], dtype=np.int32))
     free = cluster.free_gpus.copy()
     free[nodes] = cluster.gpus[nodes]
     free[gone] = 0

@@ -114,8 +114,7 @@ def whom_to_stop(
             status = outcome.status
         ordered = tuple(sorted(chosen, key=running.index))
         losses = {other.name: lost[other.name] for other in ordered}
-        late = (not proved and bound < inf) or interrupted()
-        stopped_at = ended_at(limits.seconds) if late else None
+        stopped_at = ended_at(limits.seconds) if ((not proved and bound < inf) or interrupted()) else None
         return StopProposal(status, ordered, losses, bound, outcome, tuple(notes), priority, stopped_at)
 
     def room(chosen: Sequence[LiveJob]) -> bool | None:

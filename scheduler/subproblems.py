@@ -64,6 +64,8 @@ from topology.flags import HEALTHY
 if TYPE_CHECKING:
     from topology.cluster import FloatArray, IndexArray
 
+Place = Callable[[Cluster, Job, Limits], Proposal]
+
 
 @dataclass(frozen=True, slots=True)
 class WeighedProposal:
@@ -83,17 +85,17 @@ class WeighedProposal:
         return *(round(cost, 9) for cost in (self.time, *worth.goals)), worth.dp + worth.pp
 
 
-def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+def propose(place: Place, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
     """Return what an algorithm proposes; that nothing fits, or that time ran out, is a proposal too."""
     try:
-        return algorithm.place(cluster, job, limits)
+        return place(cluster, job, limits)
     except Infeasible as error:
         return Proposal(None, infeasible=error.message)
     except SolverTimeout:
         return Proposal(None, complete=False)
 
 
-def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+def propose_in_a_trunk(place: Place, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
     """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk."""
     trunks = cluster.levels[0]
     # the level is the cluster's: a trunk by itself might count its spread elsewhere
@@ -104,10 +106,10 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
     fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
     end = clock() + limits.seconds
     answers = []
-    for place, trunk in enumerate(fitting):
-        seconds = share_until(end, len(fitting) - place)
+    for before, trunk in enumerate(fitting):
+        seconds = share_until(end, len(fitting) - before)
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
-        proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
+        proposal = propose(place, cluster.subset(nodes), job, replace(limits, seconds=seconds))
         proofs = tuple(replace(proof, trunk=trunks.domains[trunk]) for proof in proposal.proofs)
         proposal = replace(proposal, proofs=proofs)
         answers.append(weighed(cluster, job, nodes, proposal))
@@ -174,20 +176,10 @@ class SecondConstraints:
 
     algorithm: PlacementAlgorithm
 
-    @property
-    def name(self) -> str:
-        """Name of the algorithm."""
-        return self.algorithm.name
-
-    @property
-    def summary(self) -> str:
-        """Summary of the algorithm."""
-        return self.algorithm.summary
-
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Propose the best placement found; its bound holds for all there are."""
         if (name := named_beside(cluster, job)) is None:
-            return propose(self.algorithm, cluster, job, limits)
+            return propose(self.algorithm.place, cluster, job, limits)
         for asked in room_beside(cluster, job, admissible(cluster, job)):
             if asked.refusal:
                 return Proposal(None, infeasible=asked.refusal)
@@ -196,7 +188,7 @@ class SecondConstraints:
         job = job.replace(level=cluster.level(job.level).name, tp_level=job.tp_level or closest)
         end = clock() + limits.seconds
         part = replace(limits, seconds=RELAXED_SHARE * limits.seconds)
-        relaxed = propose(self.algorithm, cluster, within_the_tree(cluster, job), part)
+        relaxed = propose(self.algorithm.place, cluster, within_the_tree(cluster, job), part)
         first, relaxed = _weighed_whole(cluster, job, relaxed), _with_least_soft(cluster, job, relaxed)
         if relaxed.infeasible or _settles(first, cluster, job, relaxed):
             return _with_claims(first, job, relaxed, ())
@@ -213,9 +205,8 @@ class SecondConstraints:
         from scheduler.placement.cell_search import CellSearch
         from scheduler.placement.moves import LARGEST
 
-        choices = (
-            CellSearch(cluster, job, limits, None, relaxed).choices if isinstance(self.algorithm, AsksRules) else 0
-        )
+        asks = isinstance(self.algorithm, AsksRules)
+        choices = CellSearch(cluster, job, limits, None, relaxed).choices if asks else 0
         # few choices are decided first, and that mostly is the end; of many, what trees and rules find is improved
         for few in (True, False):
             if 0 < choices <= LARGEST and few == (choices <= MOST_CHOICES):
@@ -558,10 +549,7 @@ def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
 
 
 def cold_nodes(pulls: FloatArray) -> str:
-    """Return how many nodes pull something, in words.
-
-    :param pulls: GB that each node would pull.
-    """
+    """Return how many nodes pull something, in words, given the GB of each."""
     return f"{np.count_nonzero(pulls):,} of {pulls.size:,} nodes would pull up to {number(float(pulls.max()))} GB"
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from ground.records import read_json
 from simulator.engine import Engine
 from simulator.hooks import FlagSpan, FromScratch, Incident, Recovery, Setback, Why
 from simulator.sim_job import UNITS, JobState, SimJob
@@ -67,12 +68,8 @@ class AttemptLog:
 
     def restore(self, state: Any) -> None:
         """Go on with that."""
-        cuts = [CutShort(*row) for row in state]
-        spreads = [None if cut.spread is None else (cut.spread[0], cut.spread[1]) for cut in cuts]
-        self.cut_short = [
-            cut._replace(places=tuple(cut.places), spread=spread) for cut, spread in zip(cuts, spreads, strict=True)
-        ]
-        self._kept = {cut.key: cut.kept for cut in cuts}
+        self.cut_short = read_json(list[CutShort], state)
+        self._kept = {cut.key: cut.kept for cut in self.cut_short}
 
 
 ENDED, FAILURE, PREEMPTION = 0, 1, 2  # Why an attempt was over

@@ -6,7 +6,7 @@ The production policy and placement decide.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -118,8 +118,7 @@ class CommPace:
         self._truth = flagged(self._truth, node, slowdown)
         there = [key for key, placed in self._placed.items() if (placed.nodes == node).any()]
         for key in there:
-            old = self._placed[key]
-            self._placed[key] = PlacedJob(old.job, self._truth, old.nodes, old.model, old.chunks)
+            self._placed[key] = replace(self._placed[key], cluster=self._truth)
         return self._paces([*(key for key, place in self._singles.items() if place == node), *there])
 
     def state(self) -> Any:
@@ -341,17 +340,11 @@ def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
     if settings.algorithm == COUNT_ONLY:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="spread", clock="work")
-    algorithm, level, power = ALGORITHMS.load(settings.algorithm), settings.level, settings.power
-    if power is None or not power.capped:
-        return NodePool(cluster, algorithm=algorithm, limits=limits, level=level, records=settings.records)
+    algorithm, level, records = ALGORITHMS.load(settings.algorithm), settings.level, settings.records
+    if (power := settings.power) is None or not power.capped:
+        return NodePool(cluster, algorithm=algorithm, limits=limits, level=level, records=records)
+    caps = power_caps(cluster.level(power.level), each=power.cap_watts, named=power.caps)
     idle, peak = node_watts(cluster, power)
     return CappedPool(
-        cluster,
-        algorithm=algorithm,
-        limits=limits,
-        level=level,
-        records=settings.records,
-        caps=power_caps(cluster.level(power.level), each=power.cap_watts, named=power.caps),
-        idle=idle,
-        peak=peak,
+        cluster, algorithm=algorithm, limits=limits, level=level, records=records, caps=caps, idle=idle, peak=peak
     )

@@ -82,7 +82,7 @@ def time_series(
     """
     if step is not None and history.length / step > MOST_BUCKETS:
         problem = f"{step:g} seconds make {history.length / step:,.0f} buckets"
-        fix = f"give at least {history.length / MOST_BUCKETS:.3g} seconds"
+        fix = f"give at least {ceil(history.length / MOST_BUCKETS)} seconds"
         raise InvalidInput(problem, where="--series-step", fix=fix)
     if edges is None:
         edges = edges_of(history.length, step or bucket_length(history.length, most))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ground.groups import grouped
 from ground.records import Count, JsonRecord, NotNegative
 from scheduler.job import DataSet, near_shared_data, union_size
 from simulator.data_plan import IN_CACHE, NODE, DataPlan
@@ -113,10 +114,7 @@ class DataCaches:
     def _seconds(self, data: DataSet, cache: int) -> float:
         """Return how long a node near a cache takes for a sample of what a job reads of a data set."""
         stored, plan = self._plan.data_sets[data.name], self._plan
-        read: dict[str, list[float]] = {}
-        for key in self._there[cache]:
-            for name, size in plan.read_by(self._running[key].record):
-                read.setdefault(name, []).append(size)
+        read = grouped(part for key in self._there[cache] for part in plan.read_by(self._running[key].record))
         unions = {
             name: union_size(sizes, plan.data_sets[name].samples) if plan.cache.shared else sum(sizes)
             for name, sizes in read.items()
@@ -175,23 +173,17 @@ def shared_loads(past: RunHistory, plan: DataPlan) -> tuple[SharedLoads, ...]:
     loads = []
     for name, near in sorted(readers.items()):
         samples = plan.data_sets[name].samples
-        alone, together = (
-            fsum(samples * times(there) for there in near.values()) for times in (_loads_alone, _loads_together)
-        )
+        each = (fsum(job.share * job.passes * (job.end - job.begin) for job in there) for there in near.values())
+        alone, together = fsum(samples * times for times in each), fsum(samples * _together(at) for at in near.values())
         loads.append(SharedLoads(name, len(jobs[name]), alone, together))
     return tuple(loads)
 
 
-def _loads_alone(readers: list[Reader]) -> float:
-    """Return how often the whole data set is loaded by jobs near one cache, each for itself."""
-    return fsum(reader.share * reader.passes * (reader.end - reader.begin) for reader in readers)
-
-
-def _loads_together(readers: list[Reader]) -> float:
+def _together(readers: list[Reader]) -> float:
     """Return how often the whole data set is loaded by jobs near one cache."""
     events = sorted((time, i) for i, reader in enumerate(readers) for time in (reader.begin, reader.end))
     there: set[int] = set()
-    loads, before = 0.0, 0.0
+    loads = before = 0.0
     for time, i in events:
         # each sample is loaded as often as its fastest reader has it
         rate, unread = 0.0, 1.0

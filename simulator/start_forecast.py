@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ground.errors import InvalidJob
+from ground.groups import grouped
 from ground.quantities import HOUR
 from scheduler.algorithm_run import fits
 from scheduler.job import Job
@@ -200,9 +201,7 @@ def _believed(job: LiveJob) -> float:
 
 def _parts(cluster: Cluster, job: LiveJob, now: float) -> Iterator[_Part]:
     """Yield what a running job has: a part for each number of GPUs."""
-    by_gpus: dict[int, list[int]] = {}
-    for name, gpus in zip(job.nodes, job.gpus_on(cluster).tolist(), strict=True):
-        by_gpus.setdefault(gpus, []).append(cluster.index_of[name])
-    for gpus, nodes in by_gpus.items():
+    by_gpus = zip(job.gpus_on(cluster).tolist(), (cluster.index_of[name] for name in job.nodes), strict=True)
+    for gpus, nodes in grouped(by_gpus).items():
         record = JobRecord(f"runs: {job.name}, {gpus}", now, inf, gpus * len(nodes), len(nodes))
         yield _Part(job, record, Need(len(nodes), gpus * UNITS, gpus * UNITS * len(nodes)), nodes)

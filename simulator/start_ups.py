@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ground.records import AtLeastOne, JsonRecord, NotNegative, Share
+from ground.records import AtLeastOne, JsonRecord, NotNegative, Share, read_json
 from simulator.history import RunHistory
 from simulator.pools import NodePool, Pool
 from simulator.sim_job import UNITS, SimJob
@@ -153,7 +153,8 @@ class StartUps:
         )
         seconds = start.seconds(settings, settings)
         weighed = tuple(start.seconds(settings, techniques) for techniques in TECHNIQUES.values())
-        self._note(Started(job.key, now, seconds, weighed))
+        self.log.append(Started(job.key, now, seconds, weighed))
+        self._attempts[job.key] += 1
         if pulling := int(np.count_nonzero(start.missing)):
             self._pulling[job.key] = now + seconds, pulling
         self._caches.use(job.places, layers)
@@ -174,13 +175,8 @@ class StartUps:
         caches, recorded, pulling, rows = state
         self._caches.restore(caches)
         self._recorded, self._pulling = set(recorded), {key: (until, nodes) for key, until, nodes in pulling}
-        self.log, self._attempts = [], Counter()
-        for key, begin, seconds, weighed in rows:
-            self._note(Started(key, begin, seconds, tuple(weighed)))
-
-    def _note(self, row: Started) -> None:
-        self.log.append(row)
-        self._attempts[row.key] += 1
+        self.log = read_json(list[Started], rows)
+        self._attempts = Counter(row.key for row in self.log)
 
     def _image(self, job: SimJob) -> str:
         of = self._settings.image.of

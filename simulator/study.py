@@ -21,6 +21,7 @@ from annotated_types import Gt
 
 from ground.errors import InvalidInput
 from ground.files import not_writable, write_file
+from ground.groups import grouped
 from ground.quantities import Kind
 from ground.records import Count, JsonRecord
 from scheduler.queue.policy import POLICIES, QueuePolicy
@@ -285,9 +286,7 @@ class Comparison:
 
 def compare(rows: Sequence[Row], *, title: str) -> Comparison:
     """Return what rows of a study say together."""
-    by_key: dict[tuple[str, str, str, float], list[Row]] = {}
-    for row in rows:
-        by_key.setdefault((row["policy"], row["algorithm"], row["cluster"], row["load"]), []).append(row)
+    by_key = grouped(((row["policy"], row["algorithm"], row["cluster"], row["load"]), row) for row in rows)
     varies = [len({key[i] for key in by_key}) > 1 for i in range(3)]
     first: dict[float, list[Row]] = {}
     groups = []

@@ -30,6 +30,7 @@ import numpy as np
 
 from ground.errors import ArnoldError, InvalidInput, some
 from ground.files import open_stream
+from ground.groups import grouped
 from ground.quantities import HOUR
 from scheduler.job import Job
 from scheduler.job_files.grids_file import running_nodes
@@ -176,9 +177,7 @@ def read_runs(path: str, cluster: Cluster) -> tuple[list[Run], list[str]]:
 
 def check_clocks(snapshots: Iterable[LoadedTopology], runs: Sequence[Run]) -> None:
     """Raise InvalidInput where no job that runs in a snapshot began then by the accounting, too."""
-    recorded: dict[str, list[Run]] = {}
-    for run in runs:
-        recorded.setdefault(run.name.partition(" ")[0], []).append(run)
+    recorded = grouped((run.name.partition(" ")[0], run) for run in runs)
     apart: InvalidInput | None = None
     for loaded in snapshots:
         for job in () if loaded.jobs is None else loaded.jobs.running:
@@ -270,13 +269,12 @@ def usage(
     if not waits_known and not isinstance(parts, str):
         parts = (parts[0], NO_WAITS, NO_WAITS, NO_WAITS)
     ended = [run for run in running if run.state in ENDED_BY_SYSTEM]
-    restarts: float | Unknown = 0.0
     for run in ended:
         teams[run.account].restarts += _hours(run, since, until)
-    restarts = sum(team.restarts for team in teams.values())
+    restarts: float | Unknown = sum(team.restarts for team in teams.values())
     if not ended:
-        restarts = "no run was ended by the system (or the trace has only the last run of each: sacct --duplicates)"
-        restarts = restarts if waits_known else NO_WAITS
+        once = "no run was ended by the system (or the trace has only the last run of each: sacct --duplicates)"
+        restarts = once if waits_known else NO_WAITS
     unusable, fragmented, passed_over, unwanted = parts if not isinstance(parts, str) else (parts,) * 4
     return Usage(
         since=since, until=until, capacity=capacity, used=used, unusable=unusable, fragmented=fragmented,
@@ -292,7 +290,7 @@ def _hours(run: Run, since: float, until: float) -> float:
 
 def _idle_parts(
     snapshots: Sequence[LoadedTopology], running: Sequence[Run], runs: Iterable[Run], since: float, until: float
-) -> tuple[float, float, float, float]:
+) -> list[float]:
     """Return GPU-hours that were unusable, fragmented, passed over, and unwanted."""
     cluster = snapshots[0].cluster
     events: list[tuple[float, int, Run]] = []  # instant, what happens (ends before starts), to whom
@@ -309,10 +307,8 @@ def _idle_parts(
     size, hours = cluster.node_size, np.zeros(4)
     held = np.zeros(len(cluster))
     waiting: list[tuple[float, int, float]] = []  # GPUs, whole nodes (0 = a part of one), GPUs on each
-    now, at = since, 0
-    which = 0
-    instants = sorted({since, until, *changes, *(event[0] for event in events)})
-    for instant in instants:
+    now, at, which = since, 0, 0
+    for instant in sorted({since, until, *changes, *(event[0] for event in events)}):
         if instant > now:
             hours += _cut(cluster.gpus, held, usable[which], waiting) * (instant - now) / HOUR
             now = instant
@@ -330,8 +326,7 @@ def _idle_parts(
                 insort(waiting, row)
             else:
                 waiting.remove(row)
-    unusable, fragmented, passed_over, unwanted = hours.tolist()
-    return unusable, fragmented, passed_over, unwanted
+    return list(hours.tolist())
 
 
 def usable_gpus(cluster: Cluster) -> IntArray:
@@ -413,6 +408,5 @@ def _slow_lost(
         for begin, end, factors in pieces:
             pace = float(factors[run.nodes].max())
             if pace > 1.0 and end > begin:
-                lost = _hours(run, begin, end) * (1.0 - 1.0 / pace)
-                teams[run.account].slow += lost
+                teams[run.account].slow += _hours(run, begin, end) * (1.0 - 1.0 / pace)
     return sum(team.slow for team in teams.values())

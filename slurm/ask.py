@@ -91,10 +91,7 @@ def submit(words: Sequence[str], *, without: Container[str] = ()) -> tuple[int, 
 
 
 def through(command: str, text: str) -> str:
-    """Give a program of the site's a text, and return what it complains of; empty = nothing.
-
-    :raises InvalidInput: it cannot be started.
-    """
+    """Give a program of the site's a text, and return its complaints; raise InvalidInput: it cannot be started."""
     try:
         done = subprocess.run(shlex.split(command), input=text, capture_output=True, text=True, check=False)
     except (OSError, ValueError, IndexError) as error:
@@ -111,12 +108,7 @@ def _run(command: Sequence[str], *, where: str, epoch: bool = False) -> tuple[So
     environment |= {"SLURM_TIME_FORMAT": "%s"} if epoch else {}
     try:
         done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=ANSWER_SECONDS,
-            env=environment,
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=ANSWER_SECONDS, env=environment
         )
     except FileNotFoundError:
         fix = "run this where Slurm's client programs are, or give files: --cluster topology.conf --busy nodes.txt"

@@ -37,10 +37,7 @@ def configured() -> dict[str, str]:
 
 
 def orders_folder(config: Mapping[str, str]) -> Path:
-    """Return the folder of orders, beside the TaskProlog of a configuration.
-
-    :raises InvalidInput: it has none.
-    """
+    """Return the folder of orders, beside the TaskProlog of a configuration, or raise InvalidInput: it has none."""
     match = re.match(r"/\S+", config.get("TaskProlog", ""))
     if match is None:
         fix = (

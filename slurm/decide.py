@@ -215,12 +215,10 @@ class SlurmQueue:
         cluster = self.live.free_for(job)
         cluster = cluster.with_busy(cluster.index_of[name] for nodes in self._held.values() for name in nodes)
         if keep is not None:
-            kept = np.flatnonzero(self.state.free - keep < of_grid.gpus_per_node)
-            cluster = cluster.with_busy(kept)
+            cluster = cluster.with_busy(np.flatnonzero(self.state.free - keep < of_grid.gpus_per_node))
         if job.seconds is not None and job.seconds < inf:
             of_grid = of_grid.replace(expected_hours=job.seconds / HOUR)
-        now = datetime.fromtimestamp(self.live.now, UTC)
-        return Instance(before_it_goes(cluster, of_grid, now), of_grid)
+        return Instance(before_it_goes(cluster, of_grid, datetime.fromtimestamp(self.live.now, UTC)), of_grid)
 
     def held(self) -> Mapping[int, Sequence[str]]:
         """Return the nodes by rank of jobs with a plan that do not run yet."""
@@ -251,8 +249,7 @@ class SlurmQueue:
 
     def let_go(self, key: int, why: str) -> None:
         """Take the nodes back from a job that is planned; it is asked about again from the next look on."""
-        job = self.live.by_number[str(key)]
-        fields = {"StartTime": at(self.live.now + WAIT), **self._without_nodes(job)}
+        fields = {"StartTime": at(self.live.now + WAIT), **self._without_nodes(self.live.by_number[str(key)])}
         self.reasons[str(key)] = why
         self.updates.append(Update((str(key),), fields, why))
 

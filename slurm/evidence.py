@@ -128,8 +128,7 @@ def decide_evidence(live: LiveSlurm, flags: Sequence[NodeFlag], policy: Evidence
             changes.append(
                 KeeperChange("weight", name, str(weight), memory.comment(weight=None, drained=memory.drained))
             )
-    taken = {name for name, node in nodes.items() if _counts(node, live.now)} | kept
-    budget = Budget(live.base, taken)
+    budget = Budget(live.base, {name for name, node in nodes.items() if _counts(node, live.now)} | kept)
     for flag in sorted(held.values(), key=lambda flag: (*severity(flag)[:2], flag.node), reverse=True):
         name, measure = flag.node, wanted.get(flag.node, "price")
         if measure not in ("drain", "reserve") or name in kept or drained_by_us(nodes[name]):

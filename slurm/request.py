@@ -74,10 +74,7 @@ def asked_in(comment: str) -> GridRequest | None:
 
 
 def job_file_of(grid: str, *, where: str = "--grid") -> Source:
-    """Return the job file that a grid stands for.
-
-    :raises InvalidInput: it is none.
-    """
+    """Return the job file that a grid stands for, or raise InvalidInput: it is none."""
     names = set[str]()
     for part in grid.split(","):
         name, separator, _ = part.strip().partition("=")

@@ -8,7 +8,7 @@ So one of them becomes a second hierarchy (:func:`nest`).
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, count, islice
 from operator import le
 from typing import Self
 
@@ -280,6 +280,14 @@ def _second_level(name: str, nodes: Sequence[str], domains: Sequence[str], where
     return Level(name, names, domain_of, parent_of, implicit)
 
 
+def unique(name: str, taken: set[str], *, suffix: str = "({})") -> str:
+    """Return a name that is not taken, with a number from 2 on behind it where it is, and take it."""
+    numbered = (name + suffix.format(number) for number in count(2))
+    free = next(candidate for candidate in chain([name], numbered) if candidate not in taken)
+    taken.add(free)
+    return free
+
+
 def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:
     """Return paths with ``parent/name`` for names below different parents, and how many of these each level has."""
     result: list[NodePath] = [() for _ in paths]
@@ -294,14 +302,8 @@ def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:
         for path, above in zip(paths, result, strict=True):
             if (name := path[level]) in repeated and (name, above) not in called:
                 closest = next((parent for parent in reversed(above) if parent), "")
-                wanted = candidate = f"{closest}/{name}" if closest else name
-                count = 1
                 # parents of two levels may be called alike
-                while candidate in taken:
-                    count += 1
-                    candidate = f"{wanted}({count})"
-                taken.add(candidate)
-                called[name, above] = candidate
+                called[name, above] = unique(f"{closest}/{name}" if closest else name, taken)
         names = (called.get((path[level], above), path[level]) for path, above in zip(paths, result, strict=True))
         result = [(*above, name) for above, name in zip(result, names, strict=True)]
         counts.append(len(repeated))

@@ -40,6 +40,11 @@ MAX_NODES = 1_000_000
 
 MAX_LEVELS = 32  # Levels of the deepest tree
 MAX_SECOND_LEVELS = 8  # Second hierarchies of a cluster: more than power, cooling, failure and maintenance
+GIVE_LEVELS = (
+    "give the nodes at least one level: a column of a CSV (node,rack,gpus), --levels LABEL of Kubernetes, what "
+    "`scontrol show topology` prints of Slurm"
+)
+"""What to do about a cluster without levels."""
 SECOND = "@"  # With what the name of a second hierarchy begins, and no level's
 DEFAULT_GPUS = 8  # GPUs of a node where a file says nothing of them
 MAX_GPUS = 4096  # GPUs of the largest node: more than any rack has, less than any integer here can hold
@@ -215,13 +220,15 @@ class Cluster:
         held = self.kept_out.get(i, ""), self.sharing.get(i, "")
         return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second, *held)
 
-    def index(self, name: str) -> int:
-        """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
+    def index(self, name: str, *, where: str = "") -> int:
+        """Return the index of the node of that name; raise :class:`UnknownName` where none has it: an error at the
+        option or line that names it, ``where``.
+        """
         try:
             return self.index_of[name]
         except KeyError:
-            hint = did_you_mean(name, self.names)
-            raise UnknownName(f"no node is called {name!r}", fix=f"{hint}use a node name of the cluster file") from None
+            fix = f"{did_you_mean(name, self.names)}use a node name of the cluster file"
+            raise UnknownName(f"no node is called {name!r}", where=where, fix=fix) from None
 
     @property
     def nodes_of_type(self) -> Mapping[str, int]:
@@ -240,7 +247,7 @@ class Cluster:
         names = [level.name for level in every]
         if name in names:
             return every[names.index(name)]
-        fix = f"{did_you_mean(name, names)}use one of its levels: {', '.join(names) or 'none'}"
+        fix = f"{did_you_mean(name, names)}use one of its levels: {', '.join(names)}" if names else GIVE_LEVELS
         raise UnknownName(f"the cluster has no level {name!r}", where=where, fix=fix)
 
     def level_index(self, name: str | None, *, where: str = "") -> int:
@@ -271,10 +278,12 @@ class Cluster:
         """Shape [nodes], the number of each node's trunk and type of GPU together."""
         return self.levels[0].domain_of * np.int32(len(self.gpu_types)) + self.gpu_type_of
 
-    def default_level(self) -> Level:
-        """Return the broadest level with more than one domain where a job can be, or the broadest of all."""
+    def default_level(self, *, where: str = "") -> Level:
+        """Return the broadest level with more than one domain where a job can be, or the broadest of all; raise
+        :class:`InvalidTopology` where there is none.
+        """
         if not self.levels:
-            raise InvalidTopology("the cluster has no levels", fix="give the nodes at least one level, e.g. a rack")
+            raise InvalidTopology("the cluster has no levels", where=where, fix=GIVE_LEVELS)
         alone = len(self.levels[0]) if self.trunks is not None else 1
         return next((level for level in self.levels if len(level) > alone), self.levels[0])
 

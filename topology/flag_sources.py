@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Literal
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import STDIN, Source, read_source
+from ground.groups import grouped
 from ground.records import JsonRecord, json_data, read_json
 from topology.cluster import Cluster
 from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, begins_later, merge_by_node, worst_of_each
@@ -402,9 +403,7 @@ class Breaker:
             raise _too_many(own, str(len(self.cluster)), where)
         for level in self.cluster.levels:
             sizes = Counter(level.domain_of.tolist())
-            lost: dict[int, list[str]] = {}
-            for node in own:
-                lost.setdefault(int(level.domain_of[self.cluster.index_of[node]]), []).append(node)
+            lost = grouped((int(level.domain_of[self.cluster.index_of[node]]), node) for node in own)
             for domain, of_domain in lost.items():
                 if len(of_domain) > max(LEAST, int(DOMAIN_SHARE * sizes[domain])) and not faulty.isdisjoint(of_domain):
                     raise _too_many(of_domain, f"{sizes[domain]} (of {level.name} {level.domains[domain]})", where)

@@ -24,9 +24,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from ground.documents import load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import HEAD, Source, read_source
 from ground.formats import recognise
+from ground.groups import grouped
 from ground.plugins import noted
 from ground.quantities import plural
 from topology.build import with_level_names, with_second_levels
@@ -197,7 +198,8 @@ def load_topology(
         cluster, more = with_flags(cluster, flag_file, now=now)
         notes += more
     if exclude:
-        cluster = _without_excluded(cluster, exclude)
+        cluster, more = _without_excluded(cluster, exclude)
+        notes += more
     if cluster.sharing:
         kinds = ", ".join(f"{count:,} by {how}" for how, count in Counter(cluster.sharing.values()).most_common())
         nodes = f"{len(cluster.sharing):,} of {len(cluster):,} nodes ({kinds})"
@@ -287,7 +289,7 @@ class NodeList:
     reserved: tuple[NodeFlag, ...] = ()  # windows in which nodes are kept out by reservations
     node_limit: NodeLimit | None = None
     partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)  # those that are known -> their nodes
-    notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have
+    notes: tuple[str, ...] = ()  # how it was decided which nodes the job may have, and that a list has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +304,14 @@ class _Placed:
     assignment: list[_Cell]
 
 
-_PLACEMENT = re.compile(r'"assignment"\s*:')
+@dataclass(frozen=True, slots=True)
+class _PlacedTogether:
+    """The same of several jobs at once."""
+
+    jobs: dict[str, _Placed]
+
+
+_PLACEMENT = re.compile(r'"(?:assignment|one_after_the_other)"\s*:')
 
 
 def read_node_lists(
@@ -330,9 +339,13 @@ def read_node_lists(
     lists: list[NodeList] = []
     parts: list[tuple[Source, SlurmSnapshot]] = []
     for source in sources:
+        what = "it names no node"
         if source.text.lstrip().startswith("{") and _PLACEMENT.search(source.text):
-            cells = load_document(source).parse(_Placed).assignment
-            places = {cell.node: source.name for cell in cells}
+            document = load_document(source)
+            several = isinstance(document.data, dict) and "assignment" not in document.data
+            answers = document.parse(_PlacedTogether).jobs.values() if several else [document.parse(_Placed)]
+            places = {cell.node: source.name for answer in answers for cell in answer.assignment}
+            what = f"its {'jobs were' if several else 'job was'} not placed, so it has no node"
         elif (snapshot := read_snapshot(source, names)) is not None:
             parts.append((source, snapshot))
             continue
@@ -343,7 +356,8 @@ def read_node_lists(
         if strangers and not own_name and source.numbered:
             raise _of_another_cluster(strangers, names, "an empty file says that no node is in use")
         in_use = {name: Listed(Use.IN_USE) for name in own_name.values()}
-        lists.append(NodeList(source.name, in_use, strangers, own_name))
+        notes = () if places else (f"{source.name} says of no node that it is in use: {what}",)
+        lists.append(NodeList(source.name, in_use, strangers, own_name, notes=notes))
     if parts:
         return [*lists, slurm_list(parts, cluster, names, request, now=now, unlisted=unlisted, own=own)]
     if option := request.first_option():
@@ -581,10 +595,7 @@ def _notes(cluster: Cluster, node_list: NodeList, here: Mapping[int, Listed]) ->
         free = {cluster.names[i]: listed.state for i, listed in may_have.items() if listed.use is Use.FREE}
         if off := [name for name, state in free.items() if powered_off([state])]:
             yield f"powered off, and free, for Slurm starts them for a job: {some(off)}"
-    reasons: dict[str, list[str]] = {}
-    for name, why in node_list.kept_out.items():
-        reasons.setdefault(why, []).append(name)
-    for why, names in reasons.items():
+    for why, names in grouped((why, name) for name, why in node_list.kept_out.items()).items():
         if why == UNLISTED:
             yield f"not listed in {source}, and so not usable: {some(names)} (--unlisted free takes them)"
         else:
@@ -610,8 +621,9 @@ def _notes(cluster: Cluster, node_list: NodeList, here: Mapping[int, Listed]) ->
         yield f"nodes to which {source} gives another number of GPUs, which does not count: {some(differing)}"
 
 
-def _without_excluded(cluster: Cluster, nodes: str) -> Cluster:
-    """Return the cluster with nodes kept out as ``sbatch --exclude`` takes them: a hostlist, or a file if it has a /.
+def _without_excluded(cluster: Cluster, nodes: str) -> tuple[Cluster, tuple[str, ...]]:
+    """Return the cluster with nodes kept out as ``sbatch --exclude`` takes them: a hostlist, or a file if it has a /;
+    and what a user should know.
 
     :raises InvalidInput: the cluster has no such node, or the file cannot be read.
     """
@@ -627,7 +639,7 @@ def _without_excluded(cluster: Cluster, nodes: str) -> Cluster:
             fix = f"{did_you_mean(name, names.spelled)}give names of the cluster file"
             raise InvalidInput(f"the cluster has no node {name[:80]!r}", where=where, fix=fix)
         excluded[cluster.index_of[own]] = "excluded (--exclude)"
-    return cluster.with_kept_out(excluded)
+    return cluster.with_kept_out(excluded), () if excluded else (f"{where} names no node, so none is excluded",)
 
 
 _SLURM = "for the topology give `scontrol show topology`, or without one `scontrol show nodes`"
@@ -638,19 +650,13 @@ _TABLE = "write a CSV with the columns node,rack,gpus"
 _NAMES = "write a node or hostlist a line"
 
 
-@dataclass(frozen=True)
-class Stranger:
+class Stranger(NamedTuple):
     """A kind of text."""
 
     what: str  # what it is, as in "is ..."
-    mark: str  # regular expression of a line that each has
+    mark: str  # regular expression of the beginning of a line that each has
     cluster: str = ""  # what to give for a cluster; empty = it may be one
     nodes: str = _SLURM_STATES  # what to give for a list of nodes; empty = it may be one
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The mark, at the beginning of a line."""
-        return re.compile(rf"^{self.mark}", re.MULTILINE)
 
 
 STRANGERS = (
@@ -701,6 +707,6 @@ def stranger_fault(text: str, *, nodes: bool) -> tuple[str, str] | None:
     head = text[:HEAD]
     for stranger in STRANGERS:
         fix = stranger.nodes if nodes else stranger.cluster
-        if fix and stranger.pattern.search(head):
+        if fix and re.search(f"^{stranger.mark}", head, re.MULTILINE):
             return f"is {stranger.what}", fix
     return None

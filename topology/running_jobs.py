@@ -85,7 +85,7 @@ class LiveJob:
     wanted: int = 0  # of one that waits, how many nodes for
     submitted: float | None = None  # of one that waits, and so the next two
     seconds: float | None = None  # that it may run
-    hindered: str = ""  # why it would not start if it had room, in the words of the source
+    hindered: str = ""  # why it would not start if it had room, in the words of the source, or needs no GPUs
     partition: str = ""  # of Slurm, or several with commas between them
 
     @property
@@ -222,7 +222,7 @@ def read_running(sources: Iterable[Source], cluster: Cluster, *, now: datetime) 
     if over:
         notes.append(f"past the end that is said of them, and still here, so they may end at any time: {some(over)}")
     if hindered := [f"{job.name} ({job.hindered})" for job in waiting if job.hindered]:
-        notes.append(f"not counted, as they wait for something else than nodes: {some(hindered)}")
+        notes.append(f"not counted, as they wait for something else than nodes with GPUs: {some(hindered)}")
     ready = [job for job in waiting if not job.hindered]
     # the sort is stable: as they come, where neither is said
     ready.sort(key=lambda job: (-(job.priority or 0.0), inf if job.submitted is None else job.submitted))
@@ -457,6 +457,8 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
         if gpus is not None:
             each = gpus // wanted if wanted and gpus % wanted == 0 else None
         hindered = "" if job.get("Reason", "") in _FOR_ROOM else job["Reason"]
+        if not hindered and _asks_for_no_gpu(words):
+            hindered = "it asks for no GPU"
         for task in _tasks(number):
             yield LiveJob(
                 f"{task} {name}".strip(), (), source, False, each, owner, group, priority, wanted=max(1, wanted),
@@ -474,6 +476,16 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
             asks=asked_in_comment(job.get("Comment", "")),
             started=began, ends=ends, ends_by="" if ends is None else "time limit",
         )  # fmt: skip
+
+
+def _asks_for_no_gpu(words: Mapping[str, str]) -> bool:
+    """Return whether a job is known to ask for no GPU: all that it asks for is said, and that others may be on its
+    nodes.  One that has its nodes alone gets all that they have (sbatch(1), ``--exclusive``).
+    """
+    # Slurm 26.05 says both apart; before, OverSubscribe=NO was --exclusive
+    shares = words["Exclusive"] == "NO" if "Exclusive" in words else words.get("OverSubscribe", "") in ("OK", "YES")
+    asked = [text for key, text in words.items() if key == "ReqTRES" or key.startswith("TresPer")]
+    return shares and bool(words.get("ReqTRES")) and not any("gres" in text for text in asked)
 
 
 def _tasks(number: str) -> list[str]:
@@ -517,7 +529,7 @@ class ScontrolJobs(Marked):
             yield from _slurm_jobs(job | {"Comment": comment[1] if comment else ""}, source=place)
 
 
-class SqueueTable:
+class SqueueTable(Marked):
     """Reads the table of ``squeue``, by its header."""
 
     format = FileFormat(
@@ -528,13 +540,7 @@ class SqueueTable:
         left_out="GPUs: all of its nodes count as taken; priorities, accounts",
         marks=("jobid", "nodelist(reason)"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether its header names jobs and their nodes."""
-        first = head.lstrip().split(b"\n", 1)[0].split()
-        return float(
-            first[:1] == [b"JOBID"] and b"START_TIME" not in first and any(b"NODELIST" in word for word in first)
-        )
+    mark = re.compile(r"\A\s*JOBID\s(?!.*\bSTART_TIME\b).*NODELIST")
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:
         """Yield the jobs in the order of the lines."""

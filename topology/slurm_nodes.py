@@ -226,15 +226,11 @@ def _under_header(names: Sequence[str], line: _Line, *, bars: bool) -> _Columns:
         return _Columns(node, state, gres, partition, sure=same and (bars or len(loose) < 2))
     if any(loose[0] < column < loose[-1] for column in (node, state)):
         raise _unclear(line)
-
-    def at(column: int | None) -> int | None:
-        """Return where a column stands, counted from that end from which no free text parts it."""
-        if column is None or loose[0] < column < loose[-1]:
-            return None
-        return column if column < loose[0] else column - len(names)
-
-    node, state = (column if column < loose[0] else column - len(names) for column in (node, state))
-    return _Columns(node, state, at(gres), at(partition), sure=True)
+    ends = [at if at < loose[0] else at - len(names) for at in range(len(names))]
+    gres, partition = (
+        None if column is None or loose[0] < column < loose[-1] else ends[column] for column in (gres, partition)
+    )
+    return _Columns(ends[node], ends[state], gres, partition, sure=True)
 
 
 def _by_votes(rows: Sequence[_Line], node_names: Container[str]) -> _Columns | None:
@@ -496,13 +492,6 @@ def gpu_type_of(*resources: str | None) -> str:
     return ""
 
 
-def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> NodeGpus | None:
-    """Return the GPUs of a node by its generic and its trackable resources; ``None`` = neither says it."""
-    gpus = None if gres is None else gpus_of(gres, where=where)
-    # without a gres.conf in sight of the node, Gres is (null) and the trackable resources may still say it
-    return gpus_of(tres, where=where) if not (gpus and gpus.physical) and tres and "gres/gpu" in tres else gpus
-
-
 LOCAL: ContextVar[tzinfo | None] = ContextVar("LOCAL", default=None)
 """Of the machine whose Slurm printed what is being read; ``None`` = of this one."""
 
@@ -637,14 +626,18 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
 
 def _node_of(record: Mapping[str, str], place: str, reason: SlurmReason, default_partition: str = "") -> SlurmNode:
     """Return the node of a record of scontrol; raise as :func:`gpus_of`."""
-    resources, partitions = (record.get("Gres"), record.get("CfgTRES")), record.get("Partitions")
+    gres, tres, partitions = (record.get(key) for key in ("Gres", "CfgTRES", "Partitions"))
+    gpus = None if gres is None else gpus_of(gres, where=place)
+    # without a gres.conf in sight of the node, Gres is (null) and the trackable resources may still say it
+    if not (gpus and gpus.physical) and tres and "gres/gpu" in tres:
+        gpus = gpus_of(tres, where=place)
     features = record.get("ActiveFeatures", record.get("AvailableFeatures"))
     times = [slurm_time(record.get(key, "")) for key in ("BootTime", "SlurmdStartTime", "LastBusyTime")]
     return SlurmNode(
         record["NodeName"],
         (record["State"],),
-        _gpus_said(*resources, where=place),
-        gpu_type_of(*resources),
+        gpus,
+        gpu_type_of(gres, tres),
         place,
         None if partitions is None else tuple(filter(None, partitions.split(","))),
         default_partition,

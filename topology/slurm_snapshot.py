@@ -32,6 +32,7 @@ from pydantic import BaseModel
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, UnknownName, did_you_mean, some
 from ground.files import Source
+from ground.groups import grouped
 from ground.quantities import DAY, HOUR, MINUTE
 from topology.cluster import NodeLimit
 from topology.flags import NodeFlag
@@ -357,9 +358,7 @@ class SlurmSnapshot:
         seconds = inf if seconds is None else seconds
         held, reserved = self._reservations(request, seconds, now)
         wait = self._planned_of(seconds, now)
-        rows: dict[str, list[SlurmNode]] = {}
-        for node in self.nodes or ():
-            rows.setdefault(node.name, []).append(node)
+        rows = grouped((node.name, node) for node in self.nodes or ())
         constraint = Constraint(request.constraint) if request.constraint else None
         if constraint is not None:
             features = {feature for node in self.nodes or () for feature in node.features or ()}
@@ -566,9 +565,8 @@ def read_snapshot(source: Source, names: Container[str]) -> SlurmSnapshot | None
     """
     if source.text.lstrip().startswith("{"):
         return _from_json(load_document(source))
-    records: dict[str, list[tuple[dict[str, str], str]]] = {}
-    for match, record, place in records_of(source, _RECORD):
-        records.setdefault(match[1], []).append((fields_of(record), place))
+    found = ((match[1], (fields_of(record), place)) for match, record, place in records_of(source, _RECORD))
+    records = grouped(found)
     planned = None
     if "JobId" in records:
         planned = _planned(records["JobId"])

@@ -19,6 +19,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -26,10 +27,11 @@ import numpy.typing as npt
 
 from ground.errors import InvalidTopology, some
 from ground.plugins import PluginGroup
+from topology.build import unique
 from topology.cluster import DEFAULT_GPUS, ROOT, BoolArray, Cluster, IntArray, Level
 from topology.flags import FAULTY, HEALTHY
 from topology.node_names import check_name, fold_hostlist, outgrows_slurm
-from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, RAILS, SHARING, TAINTS, TIMES
+from topology.readers import cluster_csv
 from topology.readers.slurm import Switch
 from topology.taints import is_price, kept_out_by
 
@@ -130,48 +132,40 @@ class ClusterCsvWriter:
     def write(self, cluster: Cluster) -> Rendering:
         """Return the cluster as CSV; no level may be called like one of the other columns."""
         for level in cluster.levels:
-            if level.name in (NODE, *ATTRIBUTES):
+            if level.name in (cluster_csv.NODE, *cluster_csv.ATTRIBUTES):
                 raise InvalidTopology(f"a level is called {level.name!r}, as a column of the CSV is", fix="rename it")
         every = (*cluster.levels, *cluster.second_levels)
-        columns: list[Sequence[object]] = [level.own_names() for level in every]
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         slowdowns = [_cell(slowdown) for slowdown in cluster.slowdown.tolist()]
         for node, flag in cluster.flags.items():
             if is_price(flag) and node in cluster.taints:
                 slowdowns[node] = ""  # the taint says it
         for node in kept_out_otherwise(cluster):
             slowdowns[node] = _cell(FAULTY)
-        columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
-        attributes = {*ATTRIBUTES} - {*TIMES, GPU_TYPE, SHARING, CACHE, TAINTS, RAILS}
+        columns: dict[str, Sequence[object]] = {cluster_csv.GPUS: cluster.gpus.tolist()}
+        columns |= {cluster_csv.FREE_GPUS: cluster.free_gpus.tolist(), cluster_csv.SLOWDOWN: slowdowns}
         nodes = range(len(cluster))
         if any(flag.since or flag.until for flag in cluster.flags.values()):
-            attributes |= {*TIMES}
-            for name in TIMES:
+            for name in cluster_csv.TIMES:
                 times = [getattr(cluster.flags.get(node), name, None) for node in nodes]
                 utc = ("" if time is None else time.astimezone(UTC).isoformat() for time in times)
-                columns.append([text.replace("+00:00", "Z") for text in utc])
+                columns[name] = [text.replace("+00:00", "Z") for text in utc]
         if cluster.nodes_of_type:
-            attributes.add(GPU_TYPE)
-            columns.append([cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()])
+            columns[cluster_csv.GPU_TYPE] = [cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()]
         if cluster.sharing:
-            attributes.add(SHARING)
-            columns.append([cluster.sharing.get(node, "") for node in nodes])
+            columns[cluster_csv.SHARING] = [cluster.sharing.get(node, "") for node in nodes]
         if cluster.cached:
-            attributes.add(CACHE)
-            columns.append(
-                [" ".join(image for image, on in cluster.cached.items() if node in on) for node in cluster.names]
-            )
+            images = ([image for image, on in cluster.cached.items() if node in on] for node in cluster.names)
+            columns[cluster_csv.CACHE] = [*map(" ".join, images)]
         if cluster.taints:
-            attributes.add(TAINTS)
-            every_taint = (cluster.taints.get(node, ()) for node in nodes)
-            columns.append([" ".join(f"{taint}:{taint.effect}" for taint in of_node) for of_node in every_taint])
+            taints = (cluster.taints.get(node, ()) for node in nodes)
+            columns[cluster_csv.TAINTS] = [" ".join(f"{taint}:{taint.effect}" for taint in each) for each in taints]
         if cluster.rails:
-            attributes.add(RAILS)
-            columns.append([cluster.rails.get(node, "") for node in nodes])
-        written = [name for name in ATTRIBUTES if name in attributes]
-        writer.writerow([NODE, *(level.name for level in every), *written])
-        writer.writerows(zip(cluster.names, *columns, strict=True))
+            columns[cluster_csv.RAILS] = [cluster.rails.get(node, "") for node in nodes]
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([cluster_csv.NODE, *(level.name for level in every), *columns])
+        domains = (level.own_names() for level in every)
+        writer.writerows(zip(cluster.names, *domains, *columns.values(), strict=True))
         return Rendering(text.getvalue(), table_losses(cluster, self.name))
 
 
@@ -272,12 +266,7 @@ def _grouped(domain_of: IntArray, chosen: BoolArray, domains: int) -> list[npt.N
     return np.split(order, np.cumsum(counts)[:-1])
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    candidate, number = name, 2
-    while candidate in taken:
-        candidate, number = f"{name}-{number}", number + 1
-    taken.add(candidate)
-    return candidate
+_unique = partial(unique, suffix="-{}")
 
 
 def _as_slurm_reads(switches: Sequence[Switch], longest: int | None = None) -> tuple[list[Switch], list[str]]:

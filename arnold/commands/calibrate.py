@@ -191,15 +191,7 @@ MOST_COST = 50.0  # Percent of a step that spread over two domains costs: ten ti
 @click.option("--force", is_flag=True, help=f"Take costs of spread above {MOST_COST:g}% of a step as they are.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help=SEED_HELP)
 @html_option
-def command(
-    *,
-    steps: str,
-    job_file: str | None,
-    name: str | None,
-    output: str | None,
-    force: bool,
-    seed: int,
-) -> None:
+def command(*, steps: str, job_file: str | None, name: str | None, output: str | None, force: bool, seed: int) -> None:
     """Say what spread costs your job, and how sure that is, from its step times on two placements or more.
 
     STEPS is a CSV (docs: calibration.md): a row is a step, step_seconds,dp_spread,pp_spread, or a run, trace,placement.
@@ -228,16 +220,12 @@ def command(
         from scheduler.job_files.records_file import records_document
 
         called = name or (job.name if job is not None else measured.job) or Path(steps).stem
-        record = records_document(_gains(fit, measured, job, called))
-        write_file(output, to_json(record) + "\n")
+        write_file(output, to_json(records_document(_gains(fit, measured, job, called))) + "\n")
     answer(document, print_calibration)
 
 
 def _job(file: str, measured: MeasuredSteps) -> JobDocument:
-    """Return the job that a file describes.
-
-    :raises InvalidJob: it cannot be, or is not the job that was measured.
-    """
+    """Return the job that a file describes, or raise InvalidJob: it cannot be, or is not the job that was measured."""
     from ground.documents import load_document
     from scheduler.job_files.job_file import JobDocument, load_job
 

@@ -19,7 +19,7 @@ from arnold.options.cluster_options import OF_SLURM, ClusterFiles
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import F, file_option, options_of, take
 from arnold.options.shared_options import CLUSTER_HELP, own_page_option
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, InvalidTopology
 from ground.files import write_file
 from ground.quantities import capitalised
 from simulator.sheet import Sheet
@@ -63,7 +63,11 @@ def question_options(kind: type[CapacityQuestion[Any]]) -> Callable[[F], F]:
             note(*loaded.notes)
             made: Callable[..., CapacityQuestion[Any]] = kind
             question = take(partial(made, cluster=loaded.cluster, source=file), settings)
-            return command(question=question, **settings)
+            try:
+                return command(question=question, **settings)
+            except InvalidTopology as error:
+                error.where = error.where or file
+                raise
 
         asked = options_of(kind)(cast("F", call))
         if not reading:

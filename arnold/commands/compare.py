@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import click
@@ -64,10 +65,16 @@ def command(*, html: str | None, algorithm: str | None, dp: str | None, inputs: 
     """
     from arnold.documents.compare_answer import compare_document, print_comparison
 
+    names = [] if algorithm is None else [*dict.fromkeys(filter(None, map(str.strip, algorithm.split(","))))]
+    if algorithm is not None and not names:
+        raise InvalidInput(f"{algorithm[:40]!r} names nothing", where="--algorithm", fix="give a name, or several: a,b")
     if dp is not None:
-        return _compare_sizes(inputs, _sizes(dp), algorithm or "exact", html=html)
-    names = ALGORITHMS.names() if algorithm is None else [name.strip() for name in algorithm.split(",")]
-    chosen = [ALGORITHMS.load(name) for name in names]
+        if len(names) > 1:
+            fix = "give one, and compare the sizes again with each of the others"
+            several = f"sizes are compared under one algorithm, and {len(names)} are named"
+            raise InvalidInput(several, where="--algorithm", fix=fix)
+        return _compare_sizes(inputs, _sizes(dp), *names, html=html)
+    chosen = [ALGORITHMS.load(name) for name in names or ALGORITHMS.names()]
     instance = inputs.read()
     if instance.job.node_sizes:
         sizes = ", ".join(f"{size.gpu_type or 'of no type'}: {size.gpus}" for size in instance.job.node_sizes)
@@ -82,9 +89,7 @@ def command(*, html: str | None, algorithm: str | None, dp: str | None, inputs: 
         from arnold.pages.placement_page import placement_page
 
         # in the order in which a page can be about them: proved, then the best objective
-        ranked = sorted(
-            outcomes, key=lambda run: (run.status != "optimal", run.objective is None, run.objective or 0.0)
-        )
+        ranked = sorted(outcomes, key=lambda run: (run.status != "optimal", run.objective or inf))
         write_file(html, placement_page(instance.cluster, instance.job, ranked))
     best = document.best_algorithms[:1]
     other = () if best == ["exact"] else ("--algorithm", *best)
@@ -98,18 +103,20 @@ MOST_SIZES = 100  # Of one job: each is a search
 
 def _sizes(text: str) -> list[int]:
     """Return the numbers of replicas that an option names, each once; InvalidInput where they are none."""
-    sizes: list[int] = []
+    sizes = set[int]()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,7})(?:\.\.(\d{1,7}))?\s*", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-        if not 1 <= first <= last or last - first >= MOST_SIZES:
-            fix = f"give up to {MOST_SIZES} numbers from 1 on: 12..16, or 12,14,16"
+        fix = f"give up to {MOST_SIZES} numbers from 1 on: 12..16, or 12,14,16"
+        if not 1 <= first <= last:
             raise InvalidInput(f"{part[:40]!r} names no sizes", where="--dp", fix=fix)
-        sizes += range(first, last + 1)
-    return sorted({*sizes})[:MOST_SIZES]
+        sizes |= {*range(first, min(last, first + MOST_SIZES) + 1)}
+        if len(sizes) > MOST_SIZES:
+            raise InvalidInput(f"{text[:40]!r} are more than {MOST_SIZES} sizes", where="--dp", fix=fix)
+    return sorted(sizes)
 
 
-def _compare_sizes(inputs: PlacementInputs, sizes: Sequence[int], algorithm: str, *, html: str | None) -> int:
+def _compare_sizes(inputs: PlacementInputs, sizes: Sequence[int], algorithm: str = "exact", *, html: str | None) -> int:
     """Place a job at several sizes, and say what each is worth."""
     from arnold.documents.compare_answer import print_sizes, sizes_document
     from scheduler.algorithm_run import run

@@ -31,7 +31,8 @@ from arnold.options.shared_options import (
 from extender.kubernetes_names import HISTORY_KIND
 from ground.errors import InvalidInput
 from ground.files import Source, decode_source, open_stream, read_source, write_file
-from ground.quantities import utc_minute
+from ground.quantities import number, utc_minute
+from ground.records import record_of
 from topology.flags import merge_by_node
 
 if TYPE_CHECKING:
@@ -70,13 +71,7 @@ def stamp_of(file: str) -> str:
 @yes_option
 @at_option
 def record(
-    *,
-    files: tuple[str, ...],
-    store: str,
-    rules: str | None,
-    cluster: str | None,
-    yes: bool,
-    at: str | None,
+    *, files: tuple[str, ...], store: str, rules: str | None, cluster: str | None, yes: bool, at: str | None
 ) -> None:
     """Take findings of detectors into a flag store.  It is made if it is not there.
 
@@ -180,7 +175,7 @@ def compact(*, store: str, keep: str, archive: str | None) -> None:
             out.print(f"nothing to forget: no event of before {utc_minute(before)} can go")
             return
         out.print(f"forgotten: {done.dropped:,} events of before {utc_minute(before)}; {done.kept:,} are left")
-        out.print(f"{done.size_before / 1e6:.3g} MB before, {done.size / 1e6:.3g} MB now")
+        out.print(f"{number(done.size_before / 1e6)} MB before, {number(done.size / 1e6)} MB now")
         if archive is not None:
             out.print(f"{archive} has the store as it was")
 
@@ -285,11 +280,7 @@ def find_lemons(*, file: str, output: str | None) -> None:
     names |= {node for run in runs for node in run.nodes}
     found = lemons_of_incidents(runs, len(names)) if of_gangs else lemons(runs)
     document = LemonsDocument(
-        source=file,
-        runs=len(runs),
-        nodes=len(names),
-        lemons=tuple(found),
-        flags=tuple(lemon.flag() for lemon in found),
+        source=file, runs=len(runs), nodes=len(names), lemons=tuple(found), flags=tuple(lemon.flag() for lemon in found)
     )
     answer(document, print_lemons, file=output)
 
@@ -375,10 +366,7 @@ def import_(*, file: str, by: str, store: str | None, output: str | None, yes: b
             recorded = changed(store, record, now=now, breaker=breaker)
         elif breaker is not None:
             breaker.check(reports.flags, where=source.name)
-        healthy = len(reports.healthy)
-        document = ImportDocument(
-            source=by, nodes=reports.nodes, healthy=healthy, flags=reports.flags, recorded=recorded
-        )
+        document = record_of(ImportDocument, reports, source=by, healthy=len(reports.healthy), recorded=recorded)
     answer(document, print_imported, file=output)
 
 
@@ -475,8 +463,7 @@ def list_(*, which: WhichCluster) -> None:
     from arnold.documents.kubernetes_answers import flags_document, print_flags
     from extender.node_flags import NodeFlags, on_cluster
 
-    document = flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC))
-    answer(document, print_flags)
+    answer(flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC)), print_flags)
 
 
 @command.command("clear", cls=JsonCommand, document=f"{ANSWERS_OF_NODES}:FlagsChangedDocument")
@@ -498,5 +485,4 @@ def clear(*, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> N
         problem = "name nodes, or all of them, and not both" if nodes else "no node is named"
         raise InvalidInput(problem, where="arnold flags clear", fix="name nodes, or say --all")
     names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
-    changes = on_cluster(which, lambda flags: flags.clear(names))
-    answer(FlagsChangedDocument(tuple(changes), expired=0), print_changed)
+    answer(FlagsChangedDocument(tuple(on_cluster(which, lambda flags: flags.clear(names))), expired=0), print_changed)

@@ -63,14 +63,11 @@ def command(
     """
     from arnold.documents.collectives_answer import collectives_document, print_collectives
     from health.collectives.flagging import flags_of, nodes_of
-    from health.collectives.reading import diagnose_files, read_trace
+    from health.collectives.reading import diagnose_files, read_traces
 
     with progress("Reading", total=len(files)) as say:
-        sources = []
-        for file in files:
-            say(file)
-            sources.append(read_trace(file))
-    recognised, diagnosis = diagnose_files(sources, format=format, settings=settings, lenient=lenient)
+        sources, unread = read_traces(files, lenient=lenient, say=say)
+    recognised, diagnosis = diagnose_files(sources, unread=unread, format=format, settings=settings, lenient=lenient)
     node_of = nodes_of(diagnosis.members, read_source(node_map) if node_map is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
     document = collectives_document(diagnosis, format=recognised, node_of=node_of, flags=flags)

@@ -87,8 +87,7 @@ def plan(*, suspects: str | None, results: str | None, output: str | None, files
     import numpy as np
 
     from arnold.documents.look_answers import plan_document, print_plan
-    from health.pairs.kubernetes_jobs import pair_jobs
-    from health.pairs.measured import batch_script, read_pairs
+    from health.pairs.measured import batch_script, pair_jobs, read_pairs
     from health.pairs.rounds import next_round, plan_rounds
     from topology.node_names import NodeNames, expand_hostlist
 
@@ -96,7 +95,7 @@ def plan(*, suspects: str | None, results: str | None, output: str | None, files
     cluster = loaded.cluster
     spelled = NodeNames(cluster.index_of)
     named = dict.fromkeys(map(spelled.any, expand_hostlist(suspects, where="--suspects"))) if suspects else ()
-    wanted = [cluster.index(name) for name in named]
+    wanted = [cluster.index(name, where="--suspects") for name in named]
     free = cluster.free_gpus == cluster.gpus
     free[wanted] = True
     nodes = np.flatnonzero(free).tolist()
@@ -104,8 +103,11 @@ def plan(*, suspects: str | None, results: str | None, output: str | None, files
         raise InvalidInput("fewer than two nodes are free to be tested", where=files.cluster, fix="wait for free nodes")
     measured = [] if results is None else read_pairs(read_source(results, may_be_empty=True), cluster)
     rounds = next_round(cluster, nodes, measured, wanted) if measured else plan_rounds(cluster, nodes, wanted)
-    document = plan_document(rounds, cluster, nodes=len(nodes), measured=len(measured), notes=loaded.notes)
-    if output is not None:
+    notes = loaded.notes
+    if output is not None and not rounds:
+        notes = (*notes, f"{output} is not written: there is no round to run")
+    document = plan_document(rounds, cluster, nodes=len(nodes), measured=len(measured), notes=notes)
+    if output is not None and rounds:
         script = pair_jobs if output.endswith((".yaml", ".yml")) else batch_script
         write_file(output, script(rounds, cluster.node_size))
     answer(document, print_plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.console.output import answer, as_written, print_rows, prints_json, progress, save_flags
+from arnold.console.output import answer, as_written, note, print_rows, prints_json, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option, options_of
 from arnold.options.peers_options import DetectorOptions, asks_prometheus, positive_option
@@ -116,8 +117,8 @@ def print_verdict(out: Console, verdict: PeersVerdict, *, window: int) -> None:
         )
     if any(metric.step for metric in verdict.metrics):
         print_rows(out, headers, rows, title="Metrics", left=["stood out longest"])
-    for note in verdict.notes:
-        out.print(f"Note: {note}", soft_wrap=True)
+    for remark in verdict.notes:
+        out.print(f"Note: {remark}", soft_wrap=True)
 
 
 @click.command("watch", cls=JsonCommand, document="arnold.documents.store_answers:WatchDocument")
@@ -155,6 +156,7 @@ def watch(
     if store is not None:
         # A store that cannot be written to is told of before anything is asked.
         record_findings(store, (), now=datetime.now(UTC))
+    told = set[str]()
     with stopped_by_sigterm() as stop:
         for seen in rounds(endpoint, plan, settings, stop=stop):
             made = seen if yes else within_share(seen)
@@ -166,7 +168,7 @@ def watch(
             document = watch_document(made, recorded)
             if made.verdict is not None:
                 save_flags(document.flags, flags_out)
-            tell_round(document)
+            tell_round(document, told)
             if once:
                 return
 
@@ -182,9 +184,16 @@ def stopped_by_sigterm() -> Iterator[Event]:
         signal.signal(signal.SIGTERM, before)
 
 
-def tell_round(document: WatchDocument | GangsWatchedDocument) -> None:
-    """Print a round on one line, as JSON or for a person."""
+def tell_round(document: WatchDocument | GangsWatchedDocument, told: set[str]) -> None:
+    """Print a round on one line, as JSON or for a person; for a person each note once, whatever its numbers are then.
+
+    :param told: the notes of earlier rounds, without numbers; those of this one are added.
+    """
     data = as_written(json_data(type(document), document)) if prints_json() else None
+    for remark in () if prints_json() else document.remarks:
+        if (kind := re.sub(r"[\d.,]+", "#", remark)) not in told:
+            told.add(kind)
+            note(f"Note: {remark}")
     click.echo(document.line if data is None else json.dumps(data, allow_nan=False))
     sys.stdout.flush()
 

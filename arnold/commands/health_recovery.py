@@ -156,8 +156,7 @@ def isolate(
     for run, group in failed:
         failed_of[run][group] += 1
     replays = replay(plan_replay(machines.job, k=replicas), failed_of, runs=runs, repeats=repeats)
-    document = isolate_document(replays, machines)
-    answer(document, partial(print_isolation, machines=machines))
+    answer(isolate_document(replays, machines), partial(print_isolation, machines=machines))
 
 
 @click.command("backups", cls=JsonCommand, document="arnold.documents.recover_answers:CheckpointPeersDocument")
@@ -191,5 +190,4 @@ def backups(*, placement: str, failure_level: str | None, files: ClusterFiles) -
     machines = Machines(saved.job, tuple(cluster.names[node] for node in nodes))
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
-    document = peers_document(peers, cluster, source=files.cluster, level=rack, notes=loaded.notes)
-    answer(document, print_peers)
+    answer(peers_document(peers, cluster, source=files.cluster, level=rack, notes=loaded.notes), print_peers)

@@ -35,7 +35,7 @@ Examples:
 
 SCORE_EXAMPLES = """\b
 Examples:
-  kubectl arnold score --nodes train/llm
+  kubectl arnold score train/llm
   kubectl arnold score --all --levels example.com/minipod,example.com/rack
 """
 
@@ -152,8 +152,7 @@ def nodes(*, which: WhichCluster, labels: ClusterFiles) -> None:
     from extender.live_cluster import list_cluster
 
     listed = list_cluster(which)
-    loaded = labels.over(open_kubernetes(listed))
-    answer(nodes_document(loaded, listed.promised), print_nodes)
+    answer(nodes_document(labels.over(open_kubernetes(listed)), listed.promised), print_nodes)
 
 
 @command.command("top", cls=JsonCommand, document=f"{ANSWERS}:TopDocument")
@@ -173,8 +172,7 @@ def top(*, which: WhichCluster, labels: ClusterFiles) -> None:
     from extender.live_cluster import list_cluster
 
     listed = list_cluster(which)
-    without_plans = labels.over(replace(open_kubernetes(listed), in_use=()))
-    answer(top_document(without_plans, listed.promised), print_top)
+    answer(top_document(labels.over(replace(open_kubernetes(listed), in_use=())), listed.promised), print_top)
 
 
 @command.command("page", cls=Command)

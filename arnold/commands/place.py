@@ -78,8 +78,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions) -> int:
         would_fit = None
         if outcome.status == "infeasible":
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
-            exact = ALGORITHMS.load("exact")
-            would_fit = fits(cluster.emptied(), job, solver=exact, limits=of_a_change(limits))
+            would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
         instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     texts: dict[str, str] = {}
@@ -100,10 +99,7 @@ def place_job(inputs: PlacementInputs, options: PlaceOptions) -> int:
 
 
 def next_step(options: PlaceOptions, status: Status, cluster: str, job: str = "job") -> str:
-    """Return the command to go on with; empty = there is none to name.
-
-    :param job: what stands for the job in names of files.
-    """
+    """Return the command to go on with, empty = there is none; ``job``: what stands for the job in names of files."""
     files = {kind: file for file, kind in options.formats().items()}
     outputs = ("--output", "--output-format", "--html", "--certificate")
     if status in ("optimal", "feasible"):
@@ -151,7 +147,8 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions) -> int:
     refuse_clashes(written, click.get_current_context())
     with searching(f"Placing {len(jobs)} jobs", inputs.limits) as limits:
         solver = ALGORITHMS.load(options.algorithm)
-        joint = place_together(instances[0].cluster, jobs, weights, solver=solver, limits=limits)
+        seen = [instance.cluster for instance in instances]
+        joint = place_together(seen[0], jobs, weights, solver=solver, limits=limits, seen=seen)
     # without a placement no job has nodes of one size
     placed = zip(instances, joint.outcomes, strict=True) if joint.outcomes else ()
     instances = [instance.settled(outcome) for instance, outcome in placed] or instances
@@ -164,7 +161,7 @@ def place_jobs(inputs: JointInputs, options: PlaceOptions) -> int:
         if (page := options_for[job.name].html) is not None:
             from arnold.pages.placement_page import placement_page
 
-            texts[page] = placement_page(instances[0].cluster, job, [outcome], more=joint_cards(document))
+            texts[page] = placement_page(instance.cluster, job, [outcome], more=joint_cards(document))
     write_files(texts)
     then = next_step(options, joint.status, inputs.files.cluster, JOB)
     answer(document, lambda out, shown: print_joint_placement(out, instances, shown, then=then))

@@ -5,6 +5,7 @@ valid; 130 interrupted; 141 the reader of the output stopped reading.  Errors go
 are the one JSON document on stdout: ``{"error": {"kind", "message", "where", "fix"}}``, the kind is the class.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import click
 from arnold.commands.command_table import arnold
 from arnold.console.interrupts import INTERRUPTED
 from arnold.console.output import emit_json, error_document, settle_streams, silence
-from ground.errors import ArnoldError, TooLarge
+from ground.errors import ArnoldError, InvalidInput, TooLarge
 from ground.plugins import PluginFailed, failed_plugin
 
 FAULT = 1
@@ -49,10 +50,7 @@ class _UsageError(ArnoldError):
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command line; never raises.
-
-    :returns: the exit code.
-    """
+    """Run one command line and return the exit code; never raises."""
     as_json = "--json" in args  # known before the words are parsed, which may fail
     settle_streams()
     try:
@@ -110,6 +108,8 @@ def _explain(error: Exception) -> ArnoldError:
             return _NotInstalled(f"needs {library}, which comes with the extra {extra!r}", fix=fix)
         case _ if (blamed := failed_plugin(error)) is not None:
             return blamed
+        case OSError(filename=str(name), errno=errno.ENAMETOOLONG | errno.ELOOP | errno.ENOTDIR | errno.EACCES):
+            return InvalidInput(f"cannot be looked at: {error.strerror}", where=name, fix="check the path")
         case OSError():
             fix = "check the disk's space and the limits of the machine"
             return _SystemRefused(f"the system refused: {error.strerror or error}", fix=fix)

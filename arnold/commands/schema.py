@@ -12,11 +12,16 @@ from ground.errors import UnknownName, did_you_mean
 from ground.plugins import object_at
 from ground.records import json_schema
 
-OTHERS: Mapping[str, str] = {
+PRINTED: Mapping[str, str] = {
     "error": "arnold.console.output:ErrorDocument",
     "certificate": "scheduler.certificates.certificate:Certificate",
     "jobs": "arnold.documents.joint_answer:JointDocument",
     "study": "simulator.study:StudyDocument",
+}
+"""Documents beside those of the commands: errors, certificates, what `place` and `simulate` print for several jobs or
+runs."""
+
+FILES: Mapping[str, str] = {
     "job": "scheduler.job_files.job_file:JobDocument",
     "power": "simulator.power_file:PowerSettings",
     "records": "scheduler.job_files.records_file:RecordsDocument",
@@ -24,11 +29,10 @@ OTHERS: Mapping[str, str] = {
     "data": "simulator.data_plan:DataPlan",
     "workload": "simulator.workload:WorkloadSpec",
 }
-"""Documents beside those of the commands: errors, what `place` and `simulate` print for several jobs or runs,
-certificates, and what users write."""
+"""What users write."""
 
 ENTRY_POINTS = "arnold.files"
-"""Entry points for files that other packages let users write: each names a table like :data:`OTHERS`."""
+"""Entry points for files that other packages let users write: each names a table like :data:`FILES`."""
 
 
 @click.command("schema", cls=Command)
@@ -55,30 +59,26 @@ def command(command: tuple[str, ...]) -> None:
 
 def schema_names() -> list[str]:
     """Return what has a schema: commands, then the others."""
-    return [*_documented(arnold), *_others()]
+    return [*_documented(arnold), *PRINTED, *_files()]
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of what a command prints, or of another document.
-
-    :raises UnknownName: nothing of this name has one.
-    """
-    others = _others()
+    """Return the JSON Schema of what a command prints, or of another document; raise UnknownName: of nothing."""
+    files = _files()
     member: click.Command | None = arnold
     for word in name.split():
         member = member.get_command(click.Context(member), word) if isinstance(member, click.Group) else None
-    target = others.get(name) or (member.document if isinstance(member, JsonCommand) else None)
+    target = PRINTED.get(name) or files.get(name) or (member.document if isinstance(member, JsonCommand) else None)
     if target is None:
         names = schema_names()
         fix = f"{did_you_mean(name, names)}use one of: {', '.join(names)}"
         raise UnknownName(f"there is no schema for {name!r}", where="arnold schema", fix=fix)
-    return json_schema(object_at(target), written=name not in others)
+    return json_schema(object_at(target), written=name not in files)
 
 
-def _others() -> dict[str, str]:
-    """Return our documents beside those of commands, and those that other packages offer."""
-    offered = {name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}
-    return {**OTHERS, **offered}
+def _files() -> dict[str, str]:
+    """Return the files that users write, ours and those that other packages offer."""
+    return {**FILES, **{name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}}
 
 
 def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:

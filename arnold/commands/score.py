@@ -34,31 +34,26 @@ if TYPE_CHECKING:
 @file_option(
     "--nodes",
     metavar="FILE|JOB",
-    help="Where the job is: its nodes in rank order as a host file, a rankfile, a batch script or a placement that "
-    "Arnold saved; - for standard input; or the name or number of a running job.",
+    help="Where the job is: its nodes in rank order as a host file, a rankfile, lines of torchrun, a batch script or a "
+    "placement that Arnold saved; - for standard input; or the name or number of a running job.",
 )
 @click.option("--all", "everyone", is_flag=True, help="Every running job whose grid is known.")
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_JOBS_HELP)
 @file_option("--grids", help=GRIDS_HELP)
 @html_option
 def command(
-    *,
-    inputs: PlacementInputs,
-    nodes: str | None,
-    everyone: bool,
-    running: tuple[str, ...],
-    grids: str | None,
+    *, inputs: PlacementInputs, nodes: str | None, everyone: bool, running: tuple[str, ...], grids: str | None
 ) -> None:
     """Say how good the placement of a running job is, or of all, and what each could have.
 
     Compared with the best on its own nodes in another order, on the nodes that are free now, on these and its own, and
     on the empty cluster, each with its proof; and which swap of two nodes helps most. The time limit holds for each.
     What is lost of a step is by the job's spread_cost; with --records of `arnold calibrate` with its range. Nothing is
-    moved.
+    moved. JOB may be a running job, whose nodes and grid are known; or a file, and --nodes says where it runs.
 
     $ arnold score --cluster cluster.csv --job job.yaml --nodes job.hostfile
     $ arnold score --cluster slurm: --job job.yaml --nodes 4242
-    $ arnold score --cluster kube:prod --nodes lab/pretrain --json
+    $ arnold score --cluster kube:prod lab/pretrain --json
     $ arnold score --cluster slurm: --all --grids grids.yaml --html today.html
     $ scontrol show hostnames "$SLURM_JOB_NODELIST" | arnold score --cluster slurm: --job job.yaml --nodes -
     """
@@ -68,8 +63,11 @@ def command(
     from scheduler.job_files.job_file import load_job
     from scheduler.job_files.placement_file import PlacementOfRunning, load_order, placed_by
 
+    job, option = inputs.job.job, "--nodes"
+    if nodes is None and not everyone and job not in ("", STDIN) and not Path(job).exists():
+        nodes, option, inputs = job, "JOB", replace(inputs, job=replace(inputs.job, job=""))
     if everyone == (nodes is not None):
-        fix = "give the nodes of a job (--nodes FILE), a running job (--nodes JOB), or all of them (--all)"
+        fix = "give a running job (JOB), the nodes of a job (--job FILE --nodes FILE), or all that run (--all)"
         raise InvalidInput("which job is to be scored is not said, or twice", where="arnold score", fix=fix)
     if everyone and inputs.job.job:
         raise InvalidInput("all jobs are scored, and one is given", where="--all", fix="say grids with --grids FILE")
@@ -77,8 +75,7 @@ def command(
     if everyone:
         loaded = inputs.read_cluster(running)
         scored, left_out = _score_all(inputs, loaded, by_pattern)
-        together = scores_document(loaded, scored, left_out)
-        answer(together, print_scores)
+        answer(scores_document(loaded, scored, left_out), print_scores)
         return
     assert nodes is not None
     source = read_source(nodes) if nodes == STDIN or Path(nodes).exists() else None
@@ -88,8 +85,8 @@ def command(
         if loaded.jobs is None:
             fix = "check the path of the file; for a job that runs give --running, a snapshot, slurm: or kube:"
             none = f"there is no file {nodes[:80]!r}, and which jobs run is not said"
-            raise InvalidInput(none, where="--nodes", fix=fix)
-        live = named_job(loaded.jobs.running, nodes, where="--nodes")
+            raise InvalidInput(none, where=option, fix=fix)
+        live = named_job(loaded.jobs.running, nodes, where=option)
     if inputs.job.job:
         text, records = read_job_file(inputs.job.job), inputs.own.measured
         file = load_job(text, overrides=inputs.overrides, records=records, cluster=loaded.cluster)

@@ -36,7 +36,7 @@ from ground.errors import InvalidInput, InvalidTopology
 from ground.files import write_file
 from ground.quantities import HOUR, duration, label_of, percent, plural
 from scheduler.job_files.own_records import OwnRecords
-from simulator.replay_settings import ReplaySettings
+from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.sheet import TextTable
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from simulator.engine import Engine
     from simulator.replay import Replay
     from simulator.study import Comparison, Inputs, StudyGrid
+
+
+_OF_PLACEMENT = {"level": "--level", "placement_seconds": "--time-limit", "records": "--records"}
+"""Parameters that nothing heeds where GPUs are only counted, and their options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +135,13 @@ def command(
     outputs.check()
     grid = _grid(replay, clusters, study.seeds)
     several = len(grid.points) > 1 or study != StudyOptions()
+    context = click.get_current_context()
+    if [*grid.algorithms] == [COUNT_ONLY]:
+        for name, option in _OF_PLACEMENT.items():
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                fix = f"leave {option} out, or choose an --algorithm that places"
+                raise InvalidInput("is of placement, and this run only counts GPUs", where=option, fix=fix)
     if several:
-        context = click.get_current_context()
         of_one = {**option_names(ReplayFiles), **option_names(RunOptions)}
         del of_one["html"]
         for name, option in of_one.items():

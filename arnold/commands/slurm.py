@@ -251,8 +251,7 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    service = Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from)
-    service.run(stop)
+    Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from).run(stop)
 
 
 @command.command("page", cls=Command)
@@ -493,8 +492,7 @@ def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
     loaded = files.read_aloud()
     instance = inputs.instance(loaded, load_job(job_file_of(grid), cluster=loaded.cluster))
     with progress("Placing the job") as say:
-        limits = replace(Limits(), progress=say)
-        outcome = run(ALGORITHMS.load("exact"), instance.cluster, instance.job, limits)
+        outcome = run(ALGORITHMS.load("exact"), instance.cluster, instance.job, replace(Limits(), progress=say))
     return instance.settled(outcome), outcome
 
 

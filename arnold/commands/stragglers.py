@@ -183,5 +183,4 @@ def op_trace(
         )
         conversion = convert_files(files, layout, settings, source=source)
     written = write_conversion(conversion, sizes, save)
-    document = op_trace_document(conversion, layout, [str(path) for path in written])
-    answer(document, print_op_trace)
+    answer(op_trace_document(conversion, layout, [str(path) for path in written]), print_op_trace)

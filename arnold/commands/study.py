@@ -66,8 +66,7 @@ def table1(*, unevenness: float, limits: SweepLimits) -> None:
     from scheduler.study import table1 as study
 
     cases = study.cases(unevenness=unevenness, seed=limits.seed)
-    table = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits))
-    answer(table, print_table1)
+    answer(study.table1(cases, _sweep(cases, study.ALGORITHMS, limits)), print_table1)
 
 
 @click.command("fragmented", cls=JsonCommand, document="scheduler.study.fragmented:FragmentedStudy")
@@ -87,8 +86,7 @@ def fragmented(*, clusters: int, algorithm: str | None, limits: SweepLimits) -> 
     named = ALGORITHMS.names() if algorithm is None else tuple(name.strip() for name in algorithm.split(","))
     chosen = tuple(dict.fromkeys((EXACT, *named)))
     cases = study.cases(clusters, limits.seed)
-    result = study.fragmented_study(cases, _sweep(cases, chosen, limits), limits)
-    answer(result, print_fragmented)
+    answer(study.fragmented_study(cases, _sweep(cases, chosen, limits), limits), print_fragmented)
 
 
 def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: SweepLimits) -> list[CaseResults]:

@@ -69,6 +69,7 @@ def command(
         WhichCluster(context=cluster.removeprefix(KUBERNETES) or None), endpoint, plan, settings, stalls, store, yes=yes
     )
     record_findings(store, (), now=datetime.now(UTC))  # one that cannot be written to is told of before anything
+    told = set[str]()
     with stopped_by_sigterm() as stop:
         due = 0.0  # when the nodes are compared next, by the steady clock
         while not stop.is_set():
@@ -79,7 +80,7 @@ def command(
                 # what is away is asked again sooner
                 due = begun + (plan.every if document.error is None else plan.every / 8)
             if compares or document.stalls or document.error is not None:
-                tell_round(document)
+                tell_round(document, told)
             if once:
                 judged = not document.gangs or any(gang.judged for gang in document.gangs)
                 raise click.exceptions.Exit(2 if document.error or not judged else 0)

@@ -21,10 +21,7 @@ class Frame:
     """The text of an answer, short, or with ``-v`` whole: what is folded or left out is named in its last line."""
 
     def __init__(self, out: Console, verdict: str, style: str, *, timing: str = "") -> None:
-        """Print the verdict.
-
-        :param timing: by what it was found, and in how many seconds.
-        """
+        """Print the verdict, with ``timing``: by what it was found, and in how many seconds."""
         from rich.text import Text
 
         from arnold.console.fitted_table import AnswerPage

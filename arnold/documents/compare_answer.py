@@ -76,13 +76,12 @@ def compare_document(instance: Instance, outcomes: Sequence[Outcome]) -> Compare
         result = record_of(
             ComparedAlgorithm,
             outcome,
+            outcome.proposal,
             reason=outcome.reason or None,
-            objective=objective,
             ratio=None if objective is None or best is None else objective / best,
             domains=len(worth.domains) if worth else None,
             used_flagged=len(worth.flagged) if worth else None,
             gpu_types=next((option.gpu_types for option in outcome.types if option.chosen), ()),
-            solve_seconds=outcome.proposal.solve_seconds,
         )
         results.append(result)
     return CompareDocument(
@@ -100,10 +99,7 @@ SHOWN = 5  # Algorithms, the best, without -v
 
 
 def print_comparison(out: Console, instance: Instance, document: CompareDocument, *, then: str) -> None:
-    """Print what `arnold compare` says.
-
-    :param then: the command to go on with.
-    """
+    """Print what `arnold compare` says; ``then`` is the command to go on with."""
     many = plural(len(document.results), "algorithm")
     if document.best is None:
         frame = Frame(out, f"none of {many} found a placement", BAD)

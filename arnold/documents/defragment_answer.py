@@ -170,10 +170,7 @@ def defragment_document(
 
 
 def print_defragmentation(out: Console, instance: Instance, document: DefragmentDocument, *, then: str) -> None:
-    """Print what moves, what that costs, and where the new job goes then.
-
-    :param then: the command to go on with.
-    """
+    """Print what moves, what that costs, and where the new job goes then; ``then`` is the command to go on with."""
 
     def amount(cost: float) -> str:
         if document.measure == "moves":

@@ -79,18 +79,16 @@ def explain_document(
     return record_of(
         ExplainDocument,
         outcome,
+        outcome.proposal,
+        instance.job,
         unchecked=unchecked_claims(instance, outcome),
-        alpha=instance.job.alpha,
-        beta=instance.job.beta,
         level=instance.level.name,
         cheaper=cheaper_pairs(instance.cluster, instance.job, outcome),
         pareto=outcome.proposal.corners,
-        prices=outcome.proposal.prices,
         binding=what_binds(instance.cluster, outcome),
         options=tuple(options),
         flags=instance.flags,
         diagnosis=diagnosis,
-        solve_seconds=outcome.proposal.solve_seconds,
         notes=(
             *instance.notes,
             *outcome.notes,
@@ -116,10 +114,7 @@ EMPTY = {
 def print_explanation(
     out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, *, then: str
 ) -> None:
-    """Print why a placement cannot be better, or why there is none.
-
-    :param then: the command to go on with.
-    """
+    """Print why a placement cannot be better, or why there is none; ``then`` is the command to go on with."""
     frame = Frame(out, document.verdict, COLOURS.get(outcome.status, BAD), timing=f"{document.solve_seconds:.2f} s")
     for sentence in document.unchecked.values():
         out.print(plain(sentence))

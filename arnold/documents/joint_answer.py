@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from arnold.console.output import BAD, Console, plain
 from arnold.documents.answer_frame import COLOURS, Frame, passed_over, proof_clause
@@ -60,7 +62,7 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], outc
     jobs = {name: place_document(instance, alone) for name, instance, alone in placed}
     unchecked = dict[str, str]()
     if outcome.status == "infeasible":
-        counted = sum(instance.job.grid.cells for instance in instances) > int(instances[0].cluster.idle.sum())
+        counted = sum(instance.job.grid.cells for instance in instances) > _idle(instances)
         unchecked = {} if counted else {"objective": f"not all jobs fit: {NOT_TO_BE_CHECKED}"}
     elif outcome.bound is not None and any(job.gap or "objective" in job.unchecked for job in jobs.values()):
         # where each job has what the certificate of it alone says that it costs at least, that is the least sum
@@ -79,11 +81,14 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], outc
     )
 
 
-def print_joint_placement(out: Console, instances: Sequence[Instance], document: JointDocument, *, then: str) -> None:
-    """Print where several jobs go, or which of them to leave out.
+def _idle(instances: Sequence[Instance]) -> int:
+    """Return how many nodes are idle to any of the jobs, each as its tolerations and its length admit it."""
+    seen = [instance.cluster.tolerating(instance.job.tolerations).idle for instance in instances]
+    return int(np.any(seen, axis=0).sum())
 
-    :param then: the command to go on with.
-    """
+
+def print_joint_placement(out: Console, instances: Sequence[Instance], document: JointDocument, *, then: str) -> None:
+    """Print where several jobs go, or which of them to leave out; ``then`` is the command to go on with."""
     verdict = status_words(document.status, document.stopped_at)
     if document.gap:
         verdict += f", gap {document.gap:.1%}"
@@ -91,18 +96,15 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
     if document.objective is not None:
         proved = f"proved bound {decimal(document.bound or 0.0)}{proof_clause(document.proved_to)}"
         worth = f"sum {decimal(document.objective)}, {proved}"
-    frame = Frame(
-        out, f"{verdict}: {worth}", COLOURS.get(document.status, BAD), timing=f"{document.solve_seconds:.2f} s"
-    )
+    timing = f"{document.solve_seconds:.2f} s"
+    frame = Frame(out, f"{verdict}: {worth}", COLOURS.get(document.status, BAD), timing=timing)
     for sentence in document.unchecked.values():
         out.print(plain(sentence))
     if document.left_out:
         out.print(f"Fewest jobs to leave out: {', '.join(document.left_out)}")
-    cluster = instances[0].cluster
-    idle = int(cluster.idle.sum())
-    out.print(
-        f"{plural(len(instances), 'job')} at once on {instances[0].source}: {len(cluster):,} nodes, {idle:,} idle"
-    )
+    source, nodes = instances[0].source, len(instances[0].cluster)
+    idle = _idle(instances)
+    out.print(f"{plural(len(instances), 'job')} at once on {source}: {nodes:,} nodes, {idle:,} idle")
     rows = list[tuple[object, ...]]()
     for name, placed in document.jobs.items():
         if placed.spread is not None and placed.objective is not None:
@@ -115,9 +117,7 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
         objective = document.objective
         proofs = [f"{name}: {why}" for name, job in document.jobs.items() for why in job.unchecked.values()]
         frame.details("what of each job is not to be checked", proofs)
-        frame.details(
-            "one job after the other", [_turn_in_words(turn, objective) for turn in document.one_after_the_other]
-        )
+        frame.details("one job after the other", [*_turns_in_words(document.one_after_the_other, objective)])
     # what is assumed of a job once, with the names of its jobs unless it is of all
     jobs_of = dict[str, list[str]]()
     for instance in instances:
@@ -132,7 +132,7 @@ def print_joint_placement(out: Console, instances: Sequence[Instance], document:
 
 def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
     """Return a card of the pages: the sum and how sure it is, each job, and what one after the other would give."""
-    if document.objective is None:
+    if (objective := document.objective) is None:
         return []
     bound = f"proved bound {decimal(document.bound or 0.0)}{proof_clause(document.proved_to)}"
     jobs = [
@@ -140,15 +140,14 @@ def joint_cards(document: JointDocument) -> list[tuple[str, list[str]]]:
         f"{decimal(placed.bound or 0.0)}, weight {decimal(document.weights[name])}."
         for name, placed in document.jobs.items()
     ]
-    turns = [
-        f"One after the other, {_turn_in_words(turn, document.objective)}." for turn in document.one_after_the_other
-    ]
-    return [("Placed at once", [f"Weighted sum of objectives {decimal(document.objective)}, {bound}.", *jobs, *turns])]
+    turns = [f"One after the other, {words}." for words in _turns_in_words(document.one_after_the_other, objective)]
+    return [("Placed at once", [f"Weighted sum of objectives {decimal(objective)}, {bound}.", *jobs, *turns])]
 
 
-def _turn_in_words(turn: TurnResult, objective: float) -> str:
-    order = ", ".join(turn.order)
-    if turn.objective is None:
-        return f"{order}: {turn.stuck} finds no place any more"
-    more = turn.objective / objective - 1.0
-    return f"{order}: sum {decimal(turn.objective)}, {f'{more:.1%} more' if more > 1e-9 else 'as good'}"
+def _turns_in_words(turns: Iterable[TurnResult], objective: float) -> Iterator[str]:
+    for turn in turns:
+        worth = f"{turn.stuck} finds no place any more"
+        if turn.objective is not None:
+            more = turn.objective / objective - 1.0
+            worth = f"sum {decimal(turn.objective)}, {f'{more:.1%} more' if more > 1e-9 else 'as good'}"
+        yield f"{', '.join(turn.order)}: {worth}"

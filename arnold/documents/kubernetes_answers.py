@@ -21,7 +21,8 @@ from ground.records import AwareTime, Count, JsonRecord, Share, record_of
 from scheduler.job import Family
 from scheduler.objective import Spread, spread_by_level
 from topology.cluster import Cluster
-from topology.flags import FAULTY, NodeFlag, in_words
+from topology.flags import FAULTY, HEALTHY, NodeFlag, in_words, parse_slowdown
+from topology.kubernetes.nodes import SLOWDOWN
 from topology.load import LoadedTopology
 
 
@@ -240,12 +241,9 @@ def gang_document(
     return record_of(
         GangDocument,
         plan,
+        spec,
         **_not_of_plan(plan),
-        parallelism=spec.parallelism,
-        order=spec.order,
-        alpha=spec.alpha,
         constraints=(*hard, *soft),
-        gpu_types=spec.gpu_types,
         conditions=tuple(record_of(GangCondition, condition) for condition in plan.conditions),
         assignment=tuple(
             PlacedRank(rank, *cells[rank // plan.pods_per_node], node, domains.get(node, {}))
@@ -328,8 +326,7 @@ def _in_line(message: str) -> str:
 
 def _domains_of(cluster: Cluster, wanted: set[str]) -> dict[str, dict[str, str]]:
     """Return the domains of some nodes, by node and level."""
-    every = (*cluster.levels, *cluster.second_levels)
-    named = [(level.name, level.own_names()) for level in every]
+    named = [(level.name, level.own_names()) for level in (*cluster.levels, *cluster.second_levels)]
     return {
         node: {name: of_nodes[i] for name, of_nodes in named} for i, node in enumerate(cluster.names) if node in wanted
     }
@@ -362,28 +359,20 @@ def print_nodes(out: Console, document: KubernetesNodesDocument) -> None:
     free = sum(node.free_gpus == node.gpus and node.flag is None and not node.kept_out for node in document.nodes)
     out.print(f"{document.cluster}: {len(document.nodes):,} nodes with GPUs, {free:,} free and without a flag")
     names = list(document.nodes[0].domains)
-    typed, shared = (any(getattr(node, name) for node in document.nodes) for name in ("gpu_type", "sharing"))
+    said = {"type": "gpu_type", "sharing": "sharing"}
+    said = {header: name for header, name in said.items() if any(getattr(node, name) for node in document.nodes)}
     rows = [
         (
             node.node,
             *(node.domains[name] or "-" for name in names),
             f"{node.free_gpus}/{node.gpus}",
-            *([node.gpu_type or "-"] if typed else []),
-            *([node.sharing or "-"] if shared else []),
+            *(getattr(node, name) or "-" for name in said.values()),
             plain("; ".join(filter(None, (_held_against(node.flag), "" if node.sharing else node.kept_out)))) or "-",
             node.gang or "-",
         )
         for node in document.nodes
     ]
-    headers = (
-        "node",
-        *names,
-        "free GPUs",
-        *(["type"] if typed else []),
-        *(["sharing"] if shared else []),
-        "flag",
-        "gang",
-    )
+    headers = ("node", *names, "free GPUs", *said, "flag", "gang")
     print_rows(out, headers, rows, title="Nodes", left=[*names, "type", "sharing", "flag", "gang"])
     print_sentences(out, "Notes", document.notes)
 
@@ -534,6 +523,8 @@ class WatchedGang(JsonRecord):
     """What was found, in words, or why nothing could be judged."""
     judged: bool
     """Whether its nodes could be compared."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the comparison, and what limits the verdict."""
 
 
 class GangsWatchedDocument(JsonRecord):
@@ -551,8 +542,15 @@ class GangsWatchedDocument(JsonRecord):
     """Nodes whose annotations were changed, by name."""
     strangers: tuple[str, ...]
     """Nodes that the store has flagged and the cluster does not have."""
+    notes: tuple[str, ...]
+    """What of the answers of Prometheus, or of dumps, was left out for all gangs, and what it warns of."""
     error: ErrorDetails | None
     """Why the round is not whole; null = it is."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All notes, those of a gang with its name."""
+        return (*self.notes, *(f"{it.namespace}/{it.gang}: {note}" for it in self.gangs for note in it.notes))
 
     @property
     def line(self) -> str:
@@ -587,8 +585,14 @@ def print_flags(out: Console, document: FlagsDocument) -> None:
         return
     rows = []
     for flag in document.flags:
-        begins = "has ended" if flag.begins is None else f"begins {utc_minute(flag.begins)}"
-        state = flag.problem or ("" if flag.active else begins)
+        if flag.problem or flag.active:
+            state = flag.problem or ""
+        elif flag.begins is not None:
+            state = f"begins {utc_minute(flag.begins)}"
+        elif flag.slowdown is None:
+            state = f"says nothing without {SLOWDOWN}"
+        else:
+            state = "not slow" if parse_slowdown(flag.slowdown) == HEALTHY else "has ended"
         rows.append((flag.node, flag.slowdown or "-", flag.until or "-", state))
     headers = ("node", "slowdown", "until", "")
     print_rows(out, headers, rows, title="Flags", left=headers, gap=False)

@@ -152,6 +152,8 @@ class PairsDocument(JsonRecord):
     """Nodes of a pair as fast as any."""
     unknown: tuple[str, ...]
     """Nodes of which no pair says anything, as each leads over a suspect."""
+    unexplained: tuple[tuple[str, str], ...]
+    """Tested pairs that are slow by more than chance and lead over no suspect."""
     notes: tuple[str, ...]
     """What pairs cannot tell."""
 
@@ -171,11 +173,18 @@ def pairs_document(findings: Findings, pairs: Sequence[Pair]) -> PairsDocument:
                 pairs=tuple((pairs[row].a, pairs[row].b) for row in suspect.pairs),
             )
         )
+    unexplained = tuple((pairs[row].a, pairs[row].b) for row in findings.unexplained)
     verdict = f"No pair of {len(pairs):,} is slow by more than chance"
+    if unexplained:
+        verdict = f"{len(unexplained):,} of {plural(len(pairs), 'pair')} slow by more than chance, and no one place why"
     if suspects:
         names = " or ".join(place_in_words(place) for place in suspects[:4] if place.sure == suspects[0].sure)
         verdict = f"{suspects[0].sure.capitalize()}: {names}, by {plural(len(pairs), 'pair')}"
-    return PairsDocument(verdict, tuple(suspects), findings.cleared, findings.unknown, findings.notes)
+    notes = list(findings.notes)
+    if unexplained:
+        slow = few(" with ".join(pair) for pair in unexplained)
+        notes.append(f"slow, and over nothing that is suspected: {slow}")
+    return PairsDocument(verdict, tuple(suspects), findings.cleared, findings.unknown, unexplained, tuple(notes))
 
 
 def place_in_words(place: SlowPlace) -> str:

@@ -210,21 +210,19 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     return record_of(
         PlaceDocument,
         outcome,
+        proposal,
+        job,
         unchecked=unchecked_claims(instance, outcome),
         reason=outcome.reason or None,
         would_fit_if_empty=would_fit_if_empty,
-        alpha=job.alpha,
-        beta=job.beta,
         level=instance.level.name,
         rails=rail_use(cluster, instance.settled(outcome).job, proposal.nodes),
-        solve_seconds=proposal.solve_seconds,
         pareto=proposal.corners if worth else (),
         spread_by_level=worth.by_level if worth else {},
         avoided=tuple(sorted(avoided, key=cluster.index_of.__getitem__)) if worth else (),
         used_flagged=used,
         flags=instance.flags,
         domains=worth.domains if worth else {},
-        prices=proposal.prices,
         assignment=placed_cells(instance, proposal.nodes),
         notes=(*instance.notes, *outcome.notes, *leaving),
         job=job_document(instance),
@@ -247,10 +245,7 @@ def slow_nodes(document: PlaceDocument) -> list[str]:
 
 
 def print_placement(out: Console, instance: Instance, outcome: Outcome, document: PlaceDocument, *, then: str) -> None:
-    """Print what `arnold place` says of a job.
-
-    :param then: the command to go on with.
-    """
+    """Print what `arnold place` says of a job; ``then`` is the command to go on with."""
     whole = "" if document.run_seconds is None else f"; {document.run_seconds:.2f} s in all"
     timing = f"{outcome.algorithm}, {document.solve_seconds:.2f} s{whole}"
     frame = Frame(out, outcome.verdict, COLOURS.get(outcome.status, BAD), timing=timing)

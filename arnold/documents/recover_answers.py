@@ -15,14 +15,7 @@ from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_n
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
 from health.recovery.machines import JobMachine, Machines
 from health.recovery.stacks import Dropped, Dumps, StackView
-from health.recovery.two_phase_replay import (
-    Answer,
-    ReplayRun,
-    Replays,
-    chance_text,
-    replay_notes,
-    replay_sentence,
-)
+from health.recovery.two_phase_replay import Answer, ReplayRun, Replays, chance_text, replay_notes, replay_sentence
 from topology.cluster import Cluster
 from topology.flags import NodeFlag
 from topology.summary import ClusterSummary, summarise_cluster
@@ -180,19 +173,18 @@ def evict_document(
 ) -> EvictDocument:
     """Return the document of a decision."""
     machines, looks = eviction.machines, eviction.looks
-    last = next((look.outliers for look in reversed(looks) if look.outliers), ())
-    outliers = machines.outlier_counts(last)
+    outliers = machines.outlier_counts(next((look.outliers for look in reversed(looks) if look.outliers), ()))
     seen = set(looks[0].seen).intersection(*(look.seen for look in looks))
     return record_of(
         EvictDocument,
         eviction,
+        view,
         verdict=evict_sentence(eviction),
         machines=tuple(
             EvictedMachine(**asdict(machines.machine(i)), outliers=int(outliers[i]), rounds=int(eviction.hits[i]))
             for i in (eviction.unit.node_ranks if eviction.unit else ())
         ),
         candidates=eviction.units,
-        compare=view.compare,
         looks=len(looks),
         ranks=machines.ranks,
         missing=tuple(sorted(set(range(machines.ranks)) - seen)),
@@ -297,19 +289,16 @@ def isolate_document(replays: Replays, machines: Machines) -> IsolateDocument:
     return record_of(
         IsolateDocument,
         replays.plan,
+        replays,
         verdict=replay_sentence(replays, machines),
-        answer=replays.answer,
         horizontal=replays.plan.cut("horizontal"),
         vertical=replays.plan.cut("vertical"),
         third=replays.runs[2].groups if made > 2 else following if made == 2 else (),
-        runs=replays.runs,
-        repeats=replays.repeats,
         next=following,
         failed_horizontal=failed[0],
         failed_vertical=failed[1],
         failed_third=failed[2],
         suspects=tuple(suspects),
-        nobody=replays.nobody,
         notes=replay_notes(replays),
     )
 

@@ -116,6 +116,7 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
     return record_of(
         RepairDocument,
         repair,
+        after,
         unchecked=unchecked,
         lost=tuple(lost),
         moves=tuple(
@@ -130,12 +131,9 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
             for move in repair.moves
         ),
         before=PlacementWorth(before.spread, before.objective),
-        spread=after.spread,
-        objective=after.objective,
         level=instance.level.name,
         spread_by_level=after.by_level,
         used_flagged=tuple(names[i] for i in after.flagged),
-        domains=after.domains,
         assignment=placed_cells(instance, repair.nodes),
         notes=(*instance.notes, *repair.notes),
         job=job_document(instance),
@@ -144,10 +142,7 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
 
 
 def print_repair(out: Console, document: RepairDocument, *, then: str) -> None:
-    """Print what a repair moves, and how sure it is that less would not do.
-
-    :param then: the command to go on with.
-    """
+    """Print what a repair moves, and how sure it is that less would not do; ``then`` is the command to go on with."""
     fewer, better = document.sure
     lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
     verdict = f"{document.job.name}: {lost} lost, {moved} moved ({fewer})"

@@ -156,10 +156,7 @@ def report_document(
     policy: str,
     notes: Sequence[str],
 ) -> ReportDocument:
-    """Return the document of a period.
-
-    :param replay: of its jobs, or why it cannot be told.
-    """
+    """Return the document of a period, and of the ``replay`` of its jobs, or of why that cannot be told."""
     became, last = happened.usage, snapshots[-1]
     possible: float | str = became.fragmented if isinstance(became.fragmented, str) else became.used + became.fragmented
     if isinstance(replay, Unknown):
@@ -191,10 +188,7 @@ def _hours(value: float | Unknown, of: float) -> Hours:
 
 
 def _period(happened: Became, *, restarts: bool = True) -> dict[str, Any]:
-    """Return the fields of :class:`PeriodUsage`.
-
-    :param restarts: whether it is known which runs the system ended.
-    """
+    """Return the fields of :class:`PeriodUsage`; ``restarts``: whether it is known which runs the system ended."""
     became = happened.usage
     lost = {name: _hours(getattr(became, name), became.used) for name in LOST if restarts or name != "restarts"}
 

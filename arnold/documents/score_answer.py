@@ -44,6 +44,8 @@ class Possible(PlacementAnswer, JsonRecord):
     spread: Spread | None
     closer: Mapping[str, Spread]
     """Level -> spread there, for levels closer than the one that counts."""
+    step_time: float | None
+    """Predicted step time of that placement, as that of the job; null = there is none."""
     reason: str | None
 
 
@@ -255,6 +257,11 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
                 Possible,
                 outcome,
                 closer={level: Spread(spread.dp, spread.pp) for level, spread in outcome.closer.items()},
+                step_time=None
+                if outcome.evaluation is None
+                else step_time(
+                    job, objective=outcome.evaluation.objective, slowest=slowest_in_use(cluster, outcome.evaluation)
+                ),
                 reason=outcome.reason or None,
             )
             for name, outcome in audit.possible.items()
@@ -265,13 +272,13 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
 
 
 def print_score(out: Console, *, instance: Instance, document: ScoreDocument, then: str) -> None:
-    """Print what `arnold score` says.
-
-    :param then: the command to go on with.
-    """
-    job, least = instance.job, document.restart.objective
+    """Print what `arnold score` says; ``then`` is the command to go on with."""
+    job, least, now = instance.job, document.restart.objective, document.step_time
+    best_step = now if document.restart.step_time is None else document.restart.step_time
     lost = "" if least is None else f"; started anew it could have {decimal(least)}"
-    colour = BAD if document.broken else GOOD if least is None or least > document.objective - TOLERANCE else SO_SO
+    if best_step < now - TOLERANCE:
+        lost += f", and a step {percent(1 - best_step / now)} shorter"
+    colour = BAD if document.broken else SO_SO if best_step < now - TOLERANCE else GOOD
     pair = f"DP spread {document.spread.dp}, PP spread {document.spread.pp}"
     frame = Frame(out, f"objective {decimal(document.objective)} ({pair}){lost}", colour)
     if document.broken:
@@ -294,11 +301,11 @@ def print_score(out: Console, *, instance: Instance, document: ScoreDocument, th
     for name, words in WORDS.items():
         there: Possible = getattr(document, name)
         sure = status_words(there.status)
-        if there.objective is None or there.spread is None:
+        if there.objective is None or there.spread is None or there.step_time is None:
             rows.append((words, None, None, None, None, None, there.reason or sure))
             continue
         bound = None if there.bound is None else decimal(there.bound)
-        step = f"{100 * job.spread_cost * (there.objective - document.objective):+.1f} %"
+        step = f"{100 * (there.step_time / now - 1):+.1f} %"
         rows.append((words, decimal(there.objective), there.spread.dp, there.spread.pp, bound, step, sure))
     headers = ("on", "objective", "dp", "pp", "bound", "step", "")
     title = f"What it has and could have, by {document.level}" if frame.whole else ""

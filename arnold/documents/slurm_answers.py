@@ -111,21 +111,8 @@ def print_queue(out: Console, document: SlurmQueueDocument) -> None:
     if not document.jobs:
         out.print("no jobs")
         return
-    headers = (
-        "job",
-        "partition",
-        "name",
-        "user",
-        "state",
-        "nodes",
-        "grid",
-        "S",
-        "R",
-        "obj",
-        "proof",
-        "nodelist",
-        "reason",
-    )
+    asked = ("job", "partition", "name", "user", "state", "nodes", "grid")
+    headers = (*asked, "S", "R", "obj", "proof", "nodelist", "reason")
     rows = []
     for job in document.jobs:
         objective = None if job.objective is None else decimal(job.objective)
@@ -160,9 +147,8 @@ def print_job(out: Console, job: SlurmJobDocument) -> None:
 
 def print_checks(out: Console, document: SlurmChecksDocument) -> None:
     """Print a row for each check."""
+    headers = ("what", "", "found", "line to add")
     rows = [
         (check.what, "ok" if check.ok else "add", plain(check.found), plain(check.fix)) for check in document.checks
     ]
-    print_rows(
-        out, ("what", "", "found", "line to add"), rows, title="Check", left=("", "found", "line to add"), gap=False
-    )
+    print_rows(out, headers, rows, title="Check", left=headers[1:], gap=False)

@@ -190,10 +190,7 @@ def _changes(before: LoadedTopology, after: LoadedTopology) -> Changes:
 
 
 def snapshot_document(loaded: LoadedTopology, *, output: str | None, before: LoadedTopology | None) -> SnapshotDocument:
-    """Return the document of a state of a cluster.
-
-    :param before: what it is compared with; ``None`` = nothing.
-    """
+    """Return the document of a state of a cluster, compared with the one ``before``; ``None`` = with none."""
     cluster = loaded.cluster
     return SnapshotDocument(
         output=output,

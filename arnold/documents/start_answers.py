@@ -126,12 +126,12 @@ def _then(outcome: Outcome, at: float) -> PlaceThen:
 
 def when_document(instance: Instance, starts: StartTimes, *, now: float) -> WhenDocument:
     """Return the document of the start of a job; ``now``: seconds since 1970."""
-    return WhenDocument(
+    return record_of(
+        WhenDocument,
+        starts,
         start=StartRange(*map(iso, (starts.earliest, starts.p10, starts.p50, starts.p90))),
         now=_then(starts.now, now),
-        stopped_at=starts.stopped_at,
         never=starts.never or None,
-        after=starts.after,
         later=_then(starts.later, starts.later_at),
         notes=(*instance.notes, *starts.notes),
         job=job_document(instance),
@@ -164,7 +164,7 @@ def stop_document(instance: Instance, stopping: StopProposal, *, now: float) -> 
     return record_of(
         StopDocument,
         stop_answer(stopping),
-        stopped_at=stopping.stopped_at,
+        stopping,
         placement=_then(stopping.outcome, now),
         notes=(*instance.notes, *stopping.notes),
         job=job_document(instance),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from arnold.console.output import Console, ErrorDetails, error_document, plain, print_rows, print_sentences
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import Source
-from ground.quantities import plural
+from ground.quantities import number, plural
 from ground.records import AwareTime, JsonRecord, record_of
 from health.flags.flag_store import MAX_STORE_BYTES, Ledger, Recorded, open_ledger, store_size, track_of
 from health.flags.history import Spell, history
@@ -270,15 +270,16 @@ def why_flagged_document(store: str, node: str, *, since: datetime | None, until
             raise UnknownName(f"the store has never heard of node {node[:80]!r}", where=store, fix=fix)
         past, opened = history(log, node, since=since, until=until), log.opened
     reaches = opened.forgotten is not None and (since is None or since < opened.forgotten)
-    return WhyFlaggedDocument(
+    return record_of(
+        WhyFlaggedDocument,
+        past,
+        opened,
         store=store,
         node=node,
         since=since,
         until=until,
         avoided=bool(past.spells),
-        spells=past.spells,
         events=written(past.events),
-        forgotten=opened.forgotten,
         gap=opened.because if reaches else "",
         torn=0,
     )
@@ -410,10 +411,10 @@ def print_held_flags(out: Console, document: HeldFlagsDocument) -> None:
         print_rows(out, headers, rows, title=f"Flagged at {minute(document.at)}", left=headers, gap=False)
     if document.capacity is not None:
         of_gpus = [lost.gpus for lost in document.capacity if lost.gpus is not None]
-        total = f", {sum(of_gpus):.4g} GPUs" if of_gpus else ""
+        total = f", {number(sum(of_gpus))} GPUs" if of_gpus else ""
         out.print(f"lost: {plural(sum(lost.faulty for lost in document.capacity), 'node')} out of use{total}")
         lines = [
-            (plain(lost.sources), lost.age, lost.faulty, lost.slow, "-" if lost.gpus is None else f"{lost.gpus:.4g}")
+            (plain(lost.sources), lost.age, lost.faulty, lost.slow, "-" if lost.gpus is None else number(lost.gpus))
             for lost in document.capacity
         ]
         headers = ("sources", "held for", "faulty", "slow", "GPUs lost")
@@ -474,6 +475,11 @@ class WatchDocument(JsonRecord):
     """Why nothing could be judged; null = it could."""
     recorded: RecordDocument | None
     """What was written to --store; null = no such option, or nothing could be judged."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All notes."""
+        return self.notes
 
     @property
     def line(self) -> str:

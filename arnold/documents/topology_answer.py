@@ -82,10 +82,7 @@ def convert_document(topology: LoadedTopology, rendering: Rendering, *, to: str,
 
 
 def show_document(topology: LoadedTopology, *, output: str | None, depth: int | None = None) -> ShowTopologyDocument:
-    """Return the document of a drawing.
-
-    :param depth: levels whose domains are in it; ``None`` = all.
-    """
+    """Return the document of a drawing with the domains of ``depth`` levels; ``None`` = of all."""
     cluster = topology.cluster
     everything = np.ones(len(cluster), dtype=np.bool_)
     domains: list[DomainSummary] = []

@@ -178,16 +178,9 @@ class ClusterFiles:
         def listed(names: str | None) -> list[str] | None:
             return None if names is None else [name.strip() for name in names.split(",")]
 
-        return {
-            "levels": listed(self.levels),
-            "level_names": listed(self.level_names),
-            "domains": domains,
-            "gpus_per_node": self.gpus_per_node,
-            "gpu_type": self.gpu_type,
-            "gpu_resource": self.gpu_resource,
-            "shared_gpus": self.shared_gpus,
-            "unlisted": self.unlisted,
-        }
+        as_given = ("gpus_per_node", "gpu_type", "gpu_resource", "shared_gpus", "unlisted")
+        read = {"levels": listed(self.levels), "level_names": listed(self.level_names), "domains": domains}
+        return read | {name: getattr(self, name) for name in as_given}
 
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""

@@ -141,10 +141,7 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments name.
-
-        :raises UnknownName: there is none; with the closest name.
-        """
+        """Find the command that the arguments name, or raise UnknownName with the closest name: there is none."""
         name = args[0]
         command = self.get_command(ctx, name)
         if command is None and name == "help":

@@ -38,6 +38,11 @@ OPTIONS = option_names(ClusterFiles)  # Key of the file -> the option whose valu
 _FILES = ("cluster", "busy", "flags", "exclude")  # Keys whose values name files, or may
 _SEVERAL = ("tolerate", "busy", "flags")  # Keys of options that may be repeated: a list
 _LISTED = ("levels", "level_names", "domains", "exclude")  # Keys of options with commas between parts: a list, too
+_NONE = (
+    *_SEVERAL,
+    "domains",
+    "exclude",
+)  # Keys of which there may be none: an empty list is as if the key was not there
 
 _LIVE = re.compile(r"^(cluster:[ \t]+)(slurm:|kube:)(?=[ \t]*(?:#.*)?$)", re.MULTILINE)
 """A live cluster as people write it, which YAML would take for a key without a value."""
@@ -86,10 +91,11 @@ def read_context(file: Path) -> ClusterContext:
     document = load_document(type(source)(name, _LIVE.sub(r'\1"\2"', source.text)), syntax="yaml")
     if not isinstance(document.data, dict):
         raise InvalidInput("keys with values are expected here", where=document.where(), fix="write cluster: FILE")
+    said = [key for key, value in document.data.items() if value != [] or key not in _NONE]
     return ClusterContext(
         file,
-        {key: _value(document, key, file.parent) for key in document.data},
-        {key: document.locate([key]) for key in document.data},
+        {key: _value(document, key, file.parent) for key in said},
+        {key: document.locate([key]) for key in said},
     )
 
 
@@ -100,7 +106,10 @@ def _value(document: Document, key: str, folder: Path) -> str | tuple[str, ...]:
         raise InvalidInput(f"unknown key {key!r}", where=document.where(key), fix=fix)
     written = document.data[key]
     listed = written if isinstance(written, list) else [written]
-    if not listed or (isinstance(written, list) and key not in (*_SEVERAL, *_LISTED)):
+    if not listed and key in _LISTED:
+        fix = f"name them, as {OPTIONS[key]} takes them, or leave the key out"
+        raise InvalidInput(f"{key} is an empty list", where=document.where(key), fix=fix)
+    if isinstance(written, list) and key not in (*_SEVERAL, *_LISTED):
         fix = f"write {key}: VALUE, as {OPTIONS[key]} takes it"
         raise InvalidInput(f"{key} is one value, and not a list of {len(listed)}", where=document.where(key), fix=fix)
     parts: list[str] = []

@@ -189,10 +189,7 @@ def takes(**kinds: type | partial[Any]) -> Callable[[F], F]:
 
 
 def take(kind: Callable[..., T], values: dict[str, Any]) -> T:
-    """Return the dataclass that values of options describe; they are taken out of ``values``.
-
-    :param kind: as :func:`takes` has it.
-    """
+    """Return what :func:`takes` calls a kind, of values of options, which are taken out of ``values``."""
     described: Any = kind.func if isinstance(kind, partial) else kind
     parts, given = _parts(described), dict[str, Any]()
     for field in _option_fields(described):
@@ -282,10 +279,7 @@ def complete_names(names: Iterable[str], typed: str) -> list[str]:
 
 
 def finite(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse NaN and infinities, which click's ranges let through.
-
-    :param value: a number, several, or ``None``.
-    """
+    """Refuse NaN and infinities, which click's ranges let through, in a number, several, or ``None``."""
     for number in value if isinstance(value, tuple) else (value,):
         if number is not None and not isfinite(number):
             raise click.BadParameter(f"{number} is not a finite number.", param=parameter)

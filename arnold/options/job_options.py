@@ -292,10 +292,7 @@ _job_argument = click.argument("jobs", nargs=-1, type=FILE, metavar="[JOB]...")
 
 
 def running_files(patterns: Sequence[str]) -> list[str]:
-    """Return the files that patterns name, each once, in order.
-
-    :raises InvalidInput: a pattern names none.
-    """
+    """Return the files that patterns name, each once, in order, or raise InvalidInput: a pattern names none."""
     files: list[str] = []
     for pattern in patterns:
         matches = sorted(glob(pattern))  # noqa: PTH207  (a pattern may begin with /, which Path.glob refuses)

@@ -69,7 +69,7 @@ class LaunchOrder:
 
     def hostfile(self) -> str:
         """Return one node a line."""
-        return "".join(f"{name}\n" for name in self.nodes)
+        return "\n".join([*self.nodes, ""])
 
     def nodelist(self) -> str:
         """Return a hostlist on one line, for ``--nodelist``: which nodes, not in which order."""
@@ -186,8 +186,7 @@ class PlacementOutputs:
                 continue
             nodes = [cell.node for cell in document.assignment]
             try:
-                order = LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus, asked)
-                texts[file] = LAUNCHER_FILES[kind](order)
+                texts[file] = LAUNCHER_FILES[kind](LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus, asked))
             except InvalidInput as error:
                 error.where = file
                 raise

@@ -200,10 +200,7 @@ class TraceOptions:
     """Factor by which the submissions are denser than in the trace."""
 
     def rates(self) -> Throughputs | None:
-        """Return the throughputs; ``None`` = none were given.
-
-        :raises InvalidInput: the file is unusable.
-        """
+        """Return the throughputs, ``None`` = none were given; raise InvalidInput where the file is unusable."""
         if self.throughputs is None:
             return None
         from simulator.traces.throughput_files import read_throughputs
@@ -235,10 +232,7 @@ class TraceOptions:
         return chosen.get("trace"), chosen.get("cluster")
 
     def read(self) -> JobTrace:
-        """Return the trace, merged and cut.
-
-        :raises ArnoldError: a file is unusable, or nothing of it is left.
-        """
+        """Return the trace, merged and cut, or raise ArnoldError: a file is unusable, or nothing of it is left."""
         from simulator.traces import max_gpus, merge, parse_columns, parse_window, read_trace, window
 
         columns = parse_columns(self.column)
@@ -321,10 +315,7 @@ class FailureOptions:
     """Nodes that wait for others to fail."""
 
     def settings(self) -> FailureSettings | None:
-        """Return what goes wrong in a replay; ``None`` = nothing.
-
-        :raises UnknownName: no rate or mix is called that.
-        """
+        """Return what goes wrong in a replay, ``None`` = nothing; raise UnknownName: no rate or mix is called that."""
         if self.failures is None and not self.stragglers:
             return None
         from simulator.failures.cluster_failures import FailureModel, FailureSettings, Slowness

@@ -160,5 +160,4 @@ def _file(title: str, keys: Sequence[tuple[str, str]], plot: Plot, drawn: Iterab
         swatch = [line((x, y - 4), (x + 18, y - 4), f"line {tone}")] if tone else []
         parts += [*swatch, label(x + (25 if tone else 0), y, name)]
     parts += [f'<g transform="translate(0 {head:g})">', *drawn, "</g>"]
-    address = "http://www.w3.org/2000/svg"
-    return svg("chart", plot.width, plot.height + head, parts, title=title, xmlns=address) + "\n"
+    return svg("chart", plot.width, plot.height + head, parts, title=title, xmlns="http://www.w3.org/2000/svg") + "\n"

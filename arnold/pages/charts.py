@@ -74,8 +74,7 @@ def round_ticks(low: float, high: float, *, most: int, kind: Kind = "count") -> 
     """Return round numbers from low to high, at most so many steps apart, with their words."""
     step = round_step((high - low) / most, kind)
     first = ceil(low / step - _HAIR)
-    values = [round((first + i) * step, 12) for i in range(floor(high / step + _HAIR) - first + 1)]
-    return _in_words(values, kind)
+    return _in_words([round((first + i) * step, 12) for i in range(floor(high / step + _HAIR) - first + 1)], kind)
 
 
 def log_ticks(scale: Scale, *, kind: Kind = "count", apart: float = 20.0) -> list[Tick]:
@@ -303,8 +302,7 @@ def chart_parts(chart: Chart, plot: Plot) -> Iterator[str]:
             # where each point is, and its value
             places = [ticks.get(x) or f"{chart.x_label} {label_of(x, 'count')}" for x, _ in series.points]
             halves = [f" ± {label_of(error, chart.kind)}" if error else "" for error in errors]
-            values = [label_of(y, chart.kind) for y in series.values]
-            points = zip(places, values, halves, strict=True)
+            points = zip(places, [label_of(y, chart.kind) for y in series.values], halves, strict=True)
             tips = [f"{series.name}\n{place}: {value}{half}" for place, value, half in points]
         for (place, _), value, error, tip in zip(series.points, series.values, errors, tips, strict=False):
             if isfinite(value):

@@ -239,10 +239,7 @@ SCRIPTS = ("zoom.js", "modes.js", "charts.js", "live.js")
 
 
 def draw(name: str, cluster: Cluster | None) -> Drawing:
-    """Return the page of a cluster.
-
-    :param cluster: ``None`` = it is not known, or has no node with GPUs.
-    """
+    """Return the page of a cluster; ``None`` = it is not known, or has no node with GPUs."""
     drawing, square, nodes, why = "", dict[str, str](), dict[str, Any](), ""
     if cluster is None:
         why = "No node with GPUs has been seen yet."

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from itertools import chain, pairwise
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,7 @@ def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:
     base[list(cluster.kept_out)] = 3
     colours = base.copy()
     if outcome.evaluation is not None and outcome.proposal.nodes is not None:
-        nodes = outcome.proposal.nodes
-        colours[nodes] = len(BASES) + np.arange(job.grid.columns)
+        colours[outcome.proposal.nodes] = len(BASES) + np.arange(job.grid.columns)
     counts = np.bincount(colours, minlength=len(BASES))
     slow = {i: flag for i, flag in cluster.flags.items() if flag.slowdown > HEALTHY}
     marks = {i: "dead" if flag.kind == "faulty" else "slowed" for i, flag in slow.items()}
@@ -137,12 +136,7 @@ def placement_page(
     drawn = {id(outcome): i for i, outcome in enumerate(placed)}
     ranked = sorted(
         outcomes,
-        key=lambda outcome: (
-            outcome.objective is None,
-            outcome.objective or 0.0,
-            outcome.status != "optimal",
-            outcome.proposal.lower_bound is None,
-        ),
+        key=lambda run: (run.objective or inf, run.status != "optimal", run.proposal.lower_bound is None),
     )
     objectives = [outcome.objective or 0.0 for outcome in placed]
 

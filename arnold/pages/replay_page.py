@@ -230,10 +230,7 @@ NO_LOSS = (
 
 
 def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[Chart], list[str]]:
-    """Return the charts, and why others are missing.
-
-    :param placed: whether GPUs lie on nodes.
-    """
+    """Return the charts, and why others are missing; ``placed``: whether GPUs lie on nodes."""
     charts, missing = list[Chart](), list[str]()
 
     def line(name: str, colour: int, values: FloatArray, *, filled: bool = False) -> Series:

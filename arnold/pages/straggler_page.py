@@ -281,10 +281,7 @@ class _Mark(NamedTuple):
 
 
 def lanes_drawing(pipelines: Sequence[Pipeline], *, title: str) -> str:
-    """Return the panels as one ``<svg>``.
-
-    :param title: what a screen reader says.
-    """
+    """Return the panels as one ``<svg>``, which a screen reader calls by its title."""
     stages = sorted({operation.stage for operation in pipelines[0].timeline.operations})
     pitch = min(LANES_HIGHEST, max(LANES_LOWEST, LANES_ALL_HEIGHT / len(stages)))
     panel = HEAD + pitch * len(stages) + LANES_GAP

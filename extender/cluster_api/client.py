@@ -138,7 +138,8 @@ class _Kinds(msgspec.Struct):
     resources: list[_Named]
 
 
-def _read(body: bytes, kind: type[_Document], where: str) -> _Document:
+def read_as(body: bytes, kind: type[_Document], where: str) -> _Document:
+    """Return what an answer says, or raise ``Refused``: it is not the JSON that was expected."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -280,9 +281,9 @@ class ClusterApi:
         if resource.version:
             return resource
         where = f"/apis/{resource.group}"
-        for group_version in _read(await self._ask("GET", where), _Group, where).versions:
+        for group_version in read_as(await self._ask("GET", where), _Group, where).versions:
             where = f"/apis/{resource.group}/{group_version.version}"
-            kinds = _read(await self._ask("GET", where), _Kinds, where).resources
+            kinds = read_as(await self._ask("GET", where), _Kinds, where).resources
             if any(kind.name == resource.plural for kind in kinds):
                 return replace(resource, version=group_version.version)
         raise NotFound(f"no version of {resource.group} has {resource.plural}", status=404, reason="NotFound")

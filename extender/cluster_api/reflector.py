@@ -13,20 +13,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from extender.cluster_api.client import ClusterApi, ClusterError, Gone, LongAnswer, Refused, Resource, refusal
+from extender.cluster_api.client import ClusterApi, ClusterError, Gone, LongAnswer, Refused, Resource, read_as, refusal
 from extender.cluster_api.flow import Backoff
 from ground.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
-ABSENT_SECONDS = 0.5, 60.0  # between two looks whether a kind is there that was not: at first, and at the most
 REFUSED_SECONDS = 30.0  # a kind that was there is taken for absent when it was refused for so long
 STARTING_SECONDS = 10.0  # a kind that gangs hang on is taken for absent when it was refused for so long at the start
 HASTY_SECONDS = 1.0  # a watch that ends so soon without a word is not started again at once
@@ -35,20 +33,71 @@ PAGE_BYTES = 2**25  # of a page that is read; pods of 10 kB make 5 MB of it, but
 FEWER = 8  # of a page that has more, so small a part is asked for; pages of large objects then have about a quarter
 
 
-class Sink(Protocol[T_contra]):
-    """Where objects go.  All methods are called from the event loop and return at once."""
+def version_number(text: str) -> int:
+    """Return a resourceVersion to compare (KEP-5504): a decimal number; 0 for anything else."""
+    return int(text) if text.isdecimal() else 0
 
-    def replace(self, objects: Iterable[T_contra]) -> None:
-        """Take these for all objects there are; forget all others."""
 
-    def put(self, item: T_contra) -> None:
-        """Take up an object that is new or has changed."""
+class Identity(NamedTuple):
+    """What tells an object from others: its place (namespace and name) in the API server, its key in the cache."""
 
-    def remove(self, namespace: str, name: str) -> None:
-        """Forget an object that is there no longer, or says nothing that can be read."""
+    place: tuple[str, str]
+    key: Any
+    uid: str
+    version: int  # as :func:`version_number` has it
+
+
+class ObjectStore(Generic[T]):
+    """The objects of one kind in the cache: a reflector fills it, and the writer tells it of its answers."""
+
+    def __init__(
+        self, put: Callable[[T], None], drop: Callable[[Any], None], identify: Callable[[T], Identity]
+    ) -> None:
+        self._put, self._drop, self._identify = put, drop, identify
+        self._held: dict[tuple[str, str], Identity] = {}
+
+    def replace(self, objects: Iterable[T]) -> None:
+        """Take up a new list of all objects, whatever their versions: those that are not in it are gone."""
+        items = {identity.place: (identity, item) for item in objects for identity in (self._identify(item),)}
+        for place in self._held.keys() - items.keys():
+            self.remove(*place)
+        for identity, item in items.values():
+            self._set(identity, item)
+
+    def put(self, item: T) -> None:
+        """Take up an object that appeared or changed, unless a newer version of it is known."""
+        new = self._identify(item)
+        if (old := self._held.get(new.place)) is None or new.version >= old.version:
+            self._set(new, item)
+
+    def wrote(self, answer: T, *, new: bool = False) -> None:
+        """Take up the answer to a write of ours; an object that is gone stays gone, unless it was made just now."""
+        written = self._identify(answer)
+        held = self._held.get(written.place)
+        if new or (held is not None and held.uid == written.uid):
+            self.put(answer)
 
     def knows(self, namespace: str, name: str, version: str) -> bool:
-        """Return whether it holds that very version of an object, from an answer to a write of ours."""
+        """Return whether this very version of an object is known: the watch repeats what an answer has said."""
+        held = self._held.get((namespace, name))
+        return held is not None and held.version == version_number(version) > 0
+
+    def pass_over(self, namespace: str, name: str, version: str) -> None:
+        """Take a version of an object for known, in which nothing that is kept is another."""
+        if (held := self._held.get((namespace, name))) is not None and held.version < version_number(version):
+            self._held[namespace, name] = held._replace(version=version_number(version))
+
+    def remove(self, namespace: str, name: str) -> None:
+        """Forget an object."""
+        if (old := self._held.pop((namespace, name), None)) is not None:
+            self._drop(old.key)
+
+    def _set(self, new: Identity, item: T) -> None:
+        old = self._held.get(new.place)
+        if old is not None and old.key != new.key:
+            self._drop(old.key)
+        self._held[new.place] = new
+        self._put(item)
 
 
 class _Meta(msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}):
@@ -73,10 +122,6 @@ class _Change(msgspec.Struct):
     object: msgspec.Raw
 
 
-_pages, _changes = msgspec.json.Decoder(ListPage), msgspec.json.Decoder(_Change)
-_heads = msgspec.json.Decoder(_Object)
-
-
 async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[ListPage]:
     """Yield the pages of the list of all objects of a kind; raise :class:`ClusterError` when it cannot be listed."""
     token, limit = "", PAGE
@@ -86,10 +131,7 @@ async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[ListPag
         except LongAnswer:
             limit = max(1, limit // FEWER)
             continue
-        try:
-            page = _pages.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise refusal(502, body[:200], where=f"listing {resource.plural}") from error
+        page = read_as(body, ListPage, f"listing {resource.plural}")
         limit = min(PAGE, max(1, len(page.items or ()) * PAGE_BYTES // (4 * len(body))))
         yield page
         if not (token := page.metadata.token):
@@ -111,7 +153,7 @@ class Reflector(Generic[T]):
     resource: Resource
     _: KW_ONLY
     decode: Callable[[bytes], T]  # raises InvalidInput for what is no such object
-    sink: Sink[T]
+    sink: ObjectStore[T]  # all its methods return at once
     changed: Callable[[], None] = lambda: None  # called after the sink was given something
     optional: bool = False  # a kind that the cluster need not have, or let us see: then there are no objects of it
     # what is not known without an optional kind, said once; as gangs hang on it, a refusal is believed later than of
@@ -126,9 +168,8 @@ class Reflector(Generic[T]):
     _served: Resource = field(init=False)  # in the version that was listed
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
-    _looks: Backoff = field(
-        default_factory=lambda: Backoff(first=ABSENT_SECONDS[0], longest=ABSENT_SECONDS[1]), init=False
-    )
+    # between two looks whether a kind is there that was not
+    _looks: Backoff = field(default_factory=lambda: Backoff(first=0.5, longest=60.0), init=False)
     # seconds of pauses for which it may still be refused; a server that has just started refuses what it will allow
     _patience: float = field(default=0.0, init=False)
     _there: bool = field(default=False, init=False)  # whether it could be listed once
@@ -182,8 +223,7 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         self._served = await self.api.served(self.resource)
         async for page in pages_of(self.api, self._served):
-            decoded = (self._decoded(raw) for raw in page.items or ())
-            objects.extend(item for item in decoded if item is not None)
+            objects.extend(item for item in (self._decoded(raw) for raw in page.items or ()) if item is not None)
             if page.metadata.token:
                 # Others have their turn between two pages.
                 await self.sleep(0)
@@ -202,10 +242,7 @@ class Reflector(Generic[T]):
         async with aclosing(self.api.watch(self._served, version=version)) as watch:
             async for lines in watch:
                 for line in lines:
-                    try:
-                        change = _changes.decode(line)
-                    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                        raise refusal(502, line[:200], where=where) from error
+                    change = read_as(line, _Change, where)
                     if change.type == "ERROR":
                         raise refusal(None, bytes(change.object), where=where)
                     head = self._head(change.object)
@@ -237,7 +274,7 @@ class Reflector(Generic[T]):
 
     def _head(self, raw: msgspec.Raw) -> _Meta:
         try:
-            return _heads.decode(raw).metadata
+            return msgspec.json.decode(raw, type=_Object).metadata
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _Meta()
 

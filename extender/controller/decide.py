@@ -40,6 +40,7 @@ from extender.kubernetes_names import GATE, PLANNED
 from extender.plans.definitions import Definitions
 from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import (
+    ASKED,
     NO_PLAN,
     WEIGHED,
     GangPlan,
@@ -50,7 +51,7 @@ from extender.plans.gang_plan import (
     with_doubts,
 )
 from extender.texts import clip, named
-from ground.errors import few
+from ground.errors import ArnoldError, few
 from ground.quantities import plural
 from scheduler.queue.run_times import Prediction
 from topology.kubernetes.objects import START_OF_TIME
@@ -64,11 +65,7 @@ BEHIND = "BehindOthers"  # it has rested, and others that came before go first
 
 
 def decide(
-    state: ClusterCache,
-    now: datetime,
-    terms: Timeouts,
-    *,
-    keys: Iterable[GangKey] | None = None,
+    state: ClusterCache, now: datetime, terms: Timeouts, *, keys: Iterable[GangKey] | None = None
 ) -> act.Decision:
     """Return what to do about gangs.
 
@@ -92,7 +89,7 @@ def decide(
         if gang is None or ended:
             if plan is not None:
                 pods = () if gang is None else (pod for pod in gang.pods if canonical_uid(pod.uid) in plan.rank_of_pod)
-                run = ended_run(plan, pods, state.last_pod(key), now)
+                run = ended_run(plan, pods, state.last_pod.get(key), now)
                 context.do(*(() if run is None else (act.Learn(run),)), act.Forget(plan))
         elif (preemptor := state.preemptor(key)) is not None and _yields(gang, preemptor):
             decide_preempted(context, gang, plan, preemptor)
@@ -166,6 +163,7 @@ class Context:
         pods = {place.rank: place.pod for place in progress.pods}
         selecting = any(host_chosen(pod) for pod in pods.values())
         obstacles = Obstacles(self.fleet, progress.gang, progress.plan, self.now, self.terms.lost, self.victims)
+        apart = {} if selecting else apart_ranks(self.fleet, progress.plan, progress.bound)
         for ranks in progress.plan.ranks_by_node:
             if progress.bound.issuperset(ranks):
                 continue
@@ -183,6 +181,7 @@ class Context:
                 move |= dict.fromkeys(waiting, "no plan gives it a node")
                 continue
             why, until = obstacles.at(wanted, pods=len(ranks))
+            why = why or apart.get(ranks[0], "")
             if wanted != node and any(pod.node == wanted for pod in pods.values()):
                 why = f"node {wanted}, which another rank has"
             if until is not None:
@@ -339,8 +338,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     if not progress.matching or not progress.started:
         return False
     mark = act.release_mark(gang.key, len(gang.members))
-    members = filter(None, gang.members)
-    marked = [member.pod for member in members if member.pod.labels.get(RELEASED) == mark]
+    marked = [member.pod for member in filter(None, gang.members) if member.pod.labels.get(RELEASED) == mark]
     in_queue = (
         other
         for other in context.plans.values()
@@ -379,8 +377,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
 def _place(plan: GangPlan) -> tuple[object, ...]:
     """Return the place of a gang among those that wait; no two have the same."""
     complete = plan.condition("Complete")
-    since = plan.comes_again or (START_OF_TIME if complete is None else complete.since)
-    return -plan.spec.priority, since, plan.key
+    return -plan.spec.priority, (plan.comes_again or (START_OF_TIME if complete is None else complete.since)), plan.key
 
 
 def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:
@@ -406,8 +403,7 @@ def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangP
             groups.append({nodes[rank] for rank in ranks} - {None} or {*ended[:1]})
         names = [name for group in groups for name in group]
         if all(len(group) <= 1 for group in groups) and len({*names}) == len(names):
-            by_node = [next(iter(group), None) for group in groups]
-            by_pod = nodes_of_pods(by_node, len(pods), pods_per_node)
+            by_pod = nodes_of_pods([next(iter(group), None) for group in groups], len(pods), pods_per_node)
             base = base.without_worth().replace(nodes=by_pod, pods=uids_of(gang), pods_per_node=pods_per_node)
             base = base.replace(ended=tuple(sorted(gang.done)))
             return base.replace(spec=spec_of(gang, base.spec))
@@ -641,6 +637,8 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, gro
     if ailing := {node: why for node in nodes if (why := context.fleet.ailing(node, context.now))}:
         reason = "NodeAiling"
         ills.append(f"{named(ailing)}: {next(iter(ailing.values()))}")
+    if broken := [*apart_ranks(context.fleet, plan, frozenset()).values()] if progress.started else []:
+        ills.append(f"labels of nodes have changed, and a constraint does not hold any more: {named(broken)}")
     if progress.misplaced or progress.off_plan:
         reason = "OffPlan"
     if progress.off_plan:
@@ -725,10 +723,7 @@ def _why_outdated(context: Context, progress: PlanProgress) -> str:
 
 
 # what a gang's pods ask, but for its levels and holds
-_ASKED = attrgetter(
-    *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types"),
-    *("microbatches", "spread_cost"),
-)
+_ASKED = attrgetter("gpus_per_pod", "parallelism", "order", *ASKED)
 
 
 # What decisions look at
@@ -833,6 +828,47 @@ class UnfitRanks:
     def why(self) -> str:
         """The first of the reasons to move."""
         return next(iter(self.move.values()), "")
+
+
+def apart_ranks(fleet: Fleet, plan: GangPlan, bound: AbstractSet[int]) -> dict[int, str]:
+    """Return the first rank of each node that lies apart from others with which a constraint of the plan holds it in
+    one domain, and why: labels of nodes change, and a pod that comes anew is not sent where the plan would not have.
+
+    It is apart from those of its group with bound pods, or from most of a group without any; where those with bound
+    pods lie apart themselves, no node is better than another.
+    """
+    tree, job = fleet.table.tree, plan.spec.job(str(plan.key))
+    if tree is None or job is None or not (job.holds or job.tp_level):
+        return {}
+    job, index_of, apart = job.replace(gpus_per_node=plan.gpus_per_node), fleet.table.index_of, dict[int, str]()
+    pods = [*plan.ranks_by_node]
+    names = [name or "" for name in plan.nodes_by_rank]  # no node is called so
+    there = {node_rank for node_rank, ranks in enumerate(pods) if not bound.isdisjoint(ranks)}
+    try:
+        holds = [(hold.family, tree.level(hold.level)) for hold in job.holds_on(tree)]
+    except ArnoldError:  # the cluster has not these levels any more
+        return {}
+    if job.grid.cells != len(names):
+        return {}
+    node_rank = job.grid.node_rank.ravel().tolist()
+    for family, level in holds:
+        domain_of = {i: int(level.domain_of[index_of[name]]) for i, name in enumerate(names) if name in index_of}
+        if len({*domain_of.values()}) < 2:
+            continue
+        for cells in job.grid.groups[family].members:
+            group = [rank for cell in cells if (rank := node_rank[cell]) in domain_of]
+            if len({domain_of[rank] for rank in group}) < 2:
+                continue
+            known = Counter(domain_of[rank] for rank in group if rank in there)
+            if len(known) > 1:
+                continue
+            home = (known or Counter(domain_of[rank] for rank in group)).most_common(1)
+            for rank in group:
+                if rank not in there and domain_of[rank] != home[0][0]:
+                    here, others = (level.domains[domain] for domain in (domain_of[rank], home[0][0]))
+                    why = f"node {names[rank]} is in {here} now, its {family} group in {others}"
+                    apart.setdefault(pods[rank][0], why)
+    return apart
 
 
 @dataclass(frozen=True)

@@ -30,16 +30,7 @@ from extender.kubernetes_names import KIND, SCHEDULER
 from extender.planner.question import Asked, PlanningCase, Question, Stopping, repair_question
 from extender.planner.round import PlanningRound
 from extender.planner.solve import Answer, answer_to, weigh
-from extender.plans.gang_plan import (
-    CHECKED,
-    HINTS_READ,
-    IN_LINE,
-    GangPlan,
-    PlanPhase,
-    PlanSpec,
-    uids_of,
-    with_doubts,
-)
+from extender.plans.gang_plan import CHECKED, HINTS_READ, IN_LINE, GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from ground.errors import ArnoldError, InvalidInput, few
 from ground.quantities import plural
 from scheduler.outcome import proof_in_words
@@ -208,8 +199,7 @@ class GangController:
             if self._state.member(action.pod.uid) is None:  # a gang is told by its GangPlan
                 regarding = Regarding(PODS, action.pod.namespace, action.pod.name, action.pod.uid)
                 events.say(regarding, reason="Preempted", note=action.why, action="Preempt", kind="Warning")
-        evictions = (writer.evict(action.pod, action.why) for action in evicted)
-        await self._together(key, "evicted", evictions)
+        await self._together(key, "evicted", (writer.evict(action.pod, action.why) for action in evicted))
 
     async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
         """Write pods, as many at once as flow control lets through; raise the worst error but that a pod is gone."""

@@ -11,15 +11,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from time import perf_counter
-from types import TracebackType
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from extender.cluster_api import client
 from extender.cluster_api.client import ClusterApi, ClusterError, Conflict, Document, NotFound, PatchFailed
 from extender.cluster_api.events import EventRecorder, Regarding
+from extender.cluster_api.reflector import Identity, ObjectStore, version_number
 from extender.cluster_cache import ClusterCache
 from extender.controller.actions import EventNote, release_patch
 from extender.controller.pacing import Preemption, Timeouts
@@ -36,73 +37,11 @@ from ground.errors import ArnoldError, InvalidInput
 from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
 from topology.kubernetes.claim_table import reference_to
-from topology.kubernetes.objects import AllocationObject, Metadata, NodeObject
+from topology.kubernetes.objects import AllocationObject, NodeObject
 from topology.kubernetes.pods import NODE, Pod
 
 T = TypeVar("T")
 RELEASES = 16  # at once: with more the first pod would wait for the first halves of all others
-
-
-class Identity(NamedTuple):
-    """What tells an object from others: its place (namespace and name) in the API server, its key in the cache."""
-
-    place: tuple[str, str]
-    key: Any
-    uid: str
-    version: int  # resourceVersions are comparable decimal numbers (KEP-5504); 0 for anything else
-
-
-class ObjectStore(Generic[T]):
-    """The objects of one kind in the cache: a reflector fills it, and the writer tells it of its answers."""
-
-    def __init__(
-        self, put: Callable[[T], None], drop: Callable[[Any], None], identify: Callable[[T], Identity]
-    ) -> None:
-        self._put, self._drop, self._identify = put, drop, identify
-        self._held: dict[tuple[str, str], Identity] = {}
-
-    def replace(self, objects: Iterable[T]) -> None:
-        """Take up a new list of all objects, whatever their versions: those that are not in it are gone."""
-        items = {identity.place: (identity, item) for item in objects for identity in (self._identify(item),)}
-        for place in self._held.keys() - items.keys():
-            self.remove(*place)
-        for identity, item in items.values():
-            self._set(identity, item)
-
-    def put(self, item: T) -> None:
-        """Take up an object that appeared or changed, unless a newer version of it is known."""
-        new = self._identify(item)
-        if (old := self._held.get(new.place)) is None or new.version >= old.version:
-            self._set(new, item)
-
-    def wrote(self, answer: T, *, new: bool = False) -> None:
-        """Take up the answer to a write of ours; an object that is gone stays gone, unless it was made just now."""
-        written = self._identify(answer)
-        held = self._held.get(written.place)
-        if new or (held is not None and held.uid == written.uid):
-            self.put(answer)
-
-    def knows(self, namespace: str, name: str, version: str) -> bool:
-        """Return whether this very version of an object is known: the watch repeats what an answer has said."""
-        held = self._held.get((namespace, name))
-        return held is not None and held.version == _version(version) > 0
-
-    def pass_over(self, namespace: str, name: str, version: str) -> None:
-        """Take a version of an object for known, in which nothing that is kept is another."""
-        if (held := self._held.get((namespace, name))) is not None and held.version < _version(version):
-            self._held[namespace, name] = held._replace(version=_version(version))
-
-    def remove(self, namespace: str, name: str) -> None:
-        """Forget an object."""
-        if (old := self._held.pop((namespace, name), None)) is not None:
-            self._drop(old.key)
-
-    def _set(self, new: Identity, item: T) -> None:
-        old = self._held.get(new.place)
-        if old is not None and old.key != new.key:
-            self._drop(old.key)
-        self._held[new.place] = new
-        self._put(item)
 
 
 class Stores:
@@ -110,55 +49,50 @@ class Stores:
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
-        self.nodes = ObjectStore[NodeObject](
-            cache.put_node, cache.drop_node, lambda node: _identity(node.metadata, node.name)
+        self.nodes = ObjectStore[NodeObject](cache.put_node, cache.drop_node, _by(_NAME))
+        self.pods = ObjectStore[Pod](cache.put_pod, cache.drop_pod, _by(_UID))
+        self.namespaces = ObjectStore[NamespaceObject](cache.weights.put, cache.weights.drop, _by(_NAME))
+        self.budgets = ObjectStore[DisruptionBudget](
+            lambda budget: cache.budgets.update({budget.metadata.uid: budget}), cache.budgets.__delitem__, _by(_UID)
         )
-        self.pods = ObjectStore[Pod](cache.put_pod, cache.drop_pod, lambda pod: _identity(pod.metadata, pod.uid))
         self.plans = ObjectStore[GangPlan](
-            cache.put_plan, cache.drop_plan, lambda plan: _our_identity(plan, object_name(plan.key))
-        )
-        self.namespaces = ObjectStore[NamespaceObject](
-            cache.weights.put,
-            cache.weights.drop,
-            lambda namespace: _identity(namespace.metadata, namespace.metadata.name),
+            cache.put_plan,
+            cache.drop_plan,
+            lambda plan: _ours(plan, plan.key.namespace, object_name(plan.key), plan.key),
         )
         self.reservations = ObjectStore[Reservation](
-            cache.put_reservation, cache.drop_reservation, lambda reserved: _our_identity(reserved, reserved.key.name)
-        )
-        self.budgets = ObjectStore[DisruptionBudget](
-            cache.put_budget, cache.drop_budget, lambda budget: _identity(budget.metadata, budget.metadata.uid)
+            cache.put_reservation, cache.drop_reservation, lambda held: _ours(held, *held.key, held.key)
         )
         self.histories = ObjectStore[GangHistory](
             cache.put_history,
             cache.drop_history,
-            lambda past: Identity(
-                (past.namespace, HISTORY_NAME), past.namespace, past.uid, _version(past.resource_version)
-            ),
+            lambda past: _ours(past, past.namespace, HISTORY_NAME, past.namespace),
         )
 
     def allocation(self) -> ObjectStore[AllocationObject]:
         """Return a store of one kind of dynamic resource allocation."""
-        claimed = self._cache.claimed
-        return ObjectStore(claimed.put, claimed.drop, lambda item: _identity(item.metadata, reference_to(item)))
+        return ObjectStore(self._cache.claimed.put, self._cache.claimed.drop, _by(reference_to))
 
     def owners(self) -> ObjectStore[Owner]:
         """Return a store of one kind of makers of pods."""
-        cache = self._cache
-        return ObjectStore(
-            cache.put_owner, cache.drop_owner, lambda owner: _identity(owner.metadata, owner.metadata.uid)
-        )
+        return ObjectStore(self._cache.put_owner, self._cache.drop_owner, _by(_UID))
 
 
-def _our_identity(item: GangPlan | Reservation, name: str) -> Identity:
-    return Identity((item.key.namespace, name), item.key, item.uid, _version(item.resource_version))
+_NAME, _UID = attrgetter("metadata.name"), attrgetter("metadata.uid")
 
 
-def _identity(meta: Metadata, key: Any) -> Identity:
-    return Identity((meta.namespace or "", meta.name), key, meta.uid, _version(meta.resource_version))
+def _by(key: Callable[[Any], Any]) -> Callable[[Any], Identity]:
+    """Return what tells objects apart by their metadata, and their key in the cache."""
+
+    def identify(item: Any) -> Identity:
+        meta = item.metadata
+        return Identity((meta.namespace or "", meta.name), key(item), meta.uid, version_number(meta.resource_version))
+
+    return identify
 
 
-def _version(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+def _ours(item: GangPlan | Reservation | GangHistory, namespace: str, name: str, key: Any) -> Identity:
+    return Identity((namespace, name), key, item.uid, version_number(item.resource_version))
 
 
 def decode_own_plan(raw: bytes) -> GangPlan:
@@ -374,9 +308,7 @@ class SideWrites:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*self._tasks.values())
 
     async def done(self, key: GangKey) -> None:

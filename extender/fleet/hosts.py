@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from extender.fleet.resources import NOTHING, PodRequest, like_boxes, offered, request_of, widest
 from ground.errors import InvalidTopology
+from ground.records import record_of
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes.labels import HOSTNAME
 from topology.kubernetes.nodes import annotated_flag, broken, faults, node_gpus
@@ -79,13 +80,11 @@ def host_of(node: NodeObject) -> Host:
     ready = next((condition for condition in conditions if condition.type == "Ready"), None)
     cordoned = bool(node.spec.unschedulable)
     ills = faults(unschedulable=cordoned, conditions=conditions, gpus=gpus.physical, allocatable=gpus.allocatable)
-    return Host(
-        name=node.name,
-        labels=node.labels,
+    return record_of(
+        Host,
+        gpus,
+        node,
         gpus=gpus.physical,
-        allocatable=gpus.allocatable,
-        sharing=gpus.sharing,
-        shares=gpus.shares,
         ailment=", ".join(broken(conditions)),
         fault=", ".join(ills),
         cordoned=cordoned,
@@ -94,7 +93,6 @@ def host_of(node: NodeObject) -> Host:
         annotated=annotated,
         ready_since=instant(ready.last_transition_time) if ready is not None and ready.status != "True" else None,
         problem=problem,
-        gpu_type=node.gpu_type,
         gpu_names=gpu_names,
         offers=offered(node.status.allocatable or node.status.capacity),
     )

@@ -1,7 +1,8 @@
 """Annotations: what users write about a gang, read with a clear word about every mistake."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast, get_args
@@ -43,8 +44,7 @@ def parse_parallelism(text: str, *, order: str | None = None) -> Parallelism:
 
 def format_parallelism(parallelism: Parallelism) -> str:
     """Return the degrees as text, all of them; etp where it is not that of tp."""
-    names = FAMILIES if parallelism.etp is None else DEGREES
-    return ",".join(f"{name}={parallelism.degree(name)}" for name in names)
+    return ",".join(f"{name}={parallelism.degree(name)}" for name in (FAMILIES if parallelism.etp is None else DEGREES))
 
 
 # Field of GangRequest -> the annotation that says it; members of a gang agree in each.
@@ -129,33 +129,30 @@ def parse_model(text: str) -> Model:
     # not at the top: it takes pydantic, which most gangs can do without
     from scheduler.job_files.job_file import read_model
 
-    _check_length(text, keys.MODEL, reason="InvalidModel")
-    try:
+    with _reading(text, keys.MODEL, reason="InvalidModel"):
         return read_model(text)
-    except InvalidJob as error:
-        raise InvalidGang(clip(error.message), reason="InvalidModel", where=keys.MODEL, fix=error.fix) from None
 
 
-def _check_length(text: str, key: str, *, reason: str) -> None:
-    """Raise ``InvalidGang`` for a text that would take long to read, and much room in the caches of what was read."""
+@contextmanager
+def _reading(text: str, key: str, *, reason: str) -> Iterator[None]:
+    """Raise ``InvalidGang`` for what cannot be read, or would take long to, and much room in the caches of what was."""
     cut = isinstance(text, CutText)
     if cut or len(text) > keys.MOST_TEXT[key]:
         fix = f"write at most {keys.MOST_TEXT[key]:,} characters"
         size = f"{size_of(text):,} bytes" if cut else f"{len(text):,} characters"
         raise InvalidGang(f"it has {size}", reason=reason, where=key, fix=fix)
+    try:
+        yield
+    except InvalidJob as error:
+        raise InvalidGang(clip(error.message), reason=reason, where=key, fix=error.fix) from None
 
 
 def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:
     """Read hard and soft constraints, or raise ``InvalidGang``: no list as in the job file, or levels are no labels."""
     from scheduler.job_files.job_file import read_constraints
 
-    _check_length(text, keys.CONSTRAINTS, reason="InvalidConstraints")
-    try:
+    with _reading(text, keys.CONSTRAINTS, reason="InvalidConstraints"):
         constraints = read_constraints(text)
-    except InvalidJob as error:
-        raise InvalidGang(
-            clip(error.message), reason="InvalidConstraints", where=keys.CONSTRAINTS, fix=error.fix
-        ) from None
     for level in (*(hold.level for hold in constraints.holds), *(count.level for count in constraints.counts)):
         parse_level(level, key=keys.CONSTRAINTS)
     return constraints
@@ -166,11 +163,8 @@ def parse_gpu_types(text: str) -> tuple[str, ...] | None:
 
     :raises InvalidGang: no type is named, or one is too long for the label of a node.
     """
-    _check_length(text, keys.GPU_TYPES, reason="InvalidGpuTypes")
-    try:
+    with _reading(text, keys.GPU_TYPES, reason="InvalidGpuTypes"):
         names = read_type_names(text)
-    except InvalidJob as error:
-        raise InvalidGang(error.message, reason="InvalidGpuTypes", where=keys.GPU_TYPES, fix=error.fix) from None
     if names is not None and (len(names) > MOST_TYPES or not all(_LABEL_VALUE.fullmatch(name) for name in names)):
         fix = f"give at most {MOST_TYPES}, as the label of the nodes has them, like H200,H100"
         raise InvalidGang(

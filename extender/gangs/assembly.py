@@ -14,6 +14,7 @@ from extender.gangs.pod_rules import check_rules, left_to_scheduler
 from extender.gangs.types import Gang, GangKey, GangMember, GangRequest, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, RANK
 from ground.errors import few
+from ground.records import record_of
 from topology.kubernetes.pods import Pod
 
 _NO_SEATS: Mapping[str, int] = MappingProxyType({})
@@ -63,22 +64,18 @@ def assemble(
     hints = hints_of(member.pod for member in needed or everyone)
     waits = "" if problem is not None else ranks.waits
     stalls = next((member.stalls for member in needed if member.stalls), "")
-    return Gang(
+    return record_of(
+        Gang,
+        understood,
+        ranks,
+        hints,
         key=key,
         dialect=everyone[0].dialect,
-        size=understood.size,
-        members=ranks.members,
         pods=tuple(member.pod for member in everyone),
         job=None if problem is not None else understood.job,
-        tiers=understood.tiers,
         planned=(size or 0) if started else 0,
-        done=ranks.done,
-        notes=understood.notes,
         priority=max(member.pod.spec.priority or 0 for member in everyone),
         created=min(member.pod.created for member in everyone),
-        seconds=hints.seconds,
-        preemptible=hints.preemptible,
-        protected=hints.protected,
         doubts=(*understood.doubts, *hints.doubts),
         unchecked=left_to_scheduler([member.pod for member in needed or everyone]),
         waits=f"{waits}; {stalls}" if waits and stalls else waits,
@@ -289,12 +286,7 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
 
 
 def seats_of(
-    members: Sequence[GangMember],
-    size: int,
-    seats: Mapping[str, int],
-    *,
-    planned: int,
-    ended: Collection[int] = (),
+    members: Sequence[GangMember], size: int, seats: Mapping[str, int], *, planned: int, ended: Collection[int] = ()
 ) -> Ranks:
     """Return the ranks of a gang of which pods have started: they keep theirs, others get vacant ones by their index.
 

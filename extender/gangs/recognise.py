@@ -161,9 +161,8 @@ def _native(pod: Pod, owners: Owners) -> Iterator[_Form]:
         policy = None if form.group is None else form.group.spec.scheduling_policy
         yield form if policy is None or policy.basic is None else replace(form, declared=False)
     if (ref := spec.workload_ref) is not None and ref.name:
-        parts = (ref.name, ref.pod_group, ref.pod_group_replica_key)
         # Three names that are each short enough may be too long together; that is no mistake of its writer.
-        name = short_name("-".join(part for part in parts if part))
+        name = short_name("-".join(part for part in (ref.name, ref.pod_group, ref.pod_group_replica_key) if part))
         workload = owners.get(f"Workload/{pod.namespace}/{ref.name}")
         groups = () if workload is None else workload.spec.pod_groups or ()
         policy = next((group.policy for group in groups if group.name == ref.pod_group), SchedulingPolicy())

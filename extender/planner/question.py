@@ -156,8 +156,7 @@ def question_of(
     closed: Sequence[CapacityReservation] = (),
 ) -> Question:
     """Return what to ask about a complete gang without nodes; without a candidate it may have all that are free."""
-    estimate = state.prediction(gang)
-    case = PlanningCase(gang, state.plans.get(gang.key), now, False, candidate, tuple(closed), estimate)
+    case = PlanningCase(gang, state.plans.get(gang.key), now, False, candidate, tuple(closed), state.prediction(gang))
     if gang.job is None:
         return NotAsked(case, str(gang.problem) if gang.problem is not None else gang.waits)
     return _asked(state, case, gang.job, gang.tiers)
@@ -230,8 +229,7 @@ def _asked(
             groups = ranks_by_node(len(plan.nodes), plan.pods_per_node)
             selected = (min(filter(None, by_rank[ranks.start : ranks.stop]), default=None) for ranks in groups)
             chosen = tuple((node in gone and wanted) or node for node, wanted in zip(nodes, selected, strict=True))
-    demands = demands_of(pods)
-    view = fleet.view(demands, case.now, counted=levels_counted(job), pods=len(gang.members), own=own)
+    view = fleet.view(demands_of(pods), case.now, counted=levels_counted(job), pods=len(gang.members), own=own)
     if view.cluster is None:
         others = f": {view.counted_out}" if view.left_out else ""
         return NotAsked(case, f"no node with GPUs can be used by the pods{others}")

@@ -160,8 +160,7 @@ def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
 
 def by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
     """Return indices of nodes, shape [rows, columns], from names in the order of their ranks."""
-    order = np.array([cluster.index_of[name] for name in nodes], dtype=np.int32)
-    cells: IntArray = order[job.grid.node_rank]
+    cells: IntArray = np.array([cluster.index_of[name] for name in nodes], dtype=np.int32)[job.grid.node_rank]
     return cells
 
 

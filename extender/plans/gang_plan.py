@@ -46,19 +46,9 @@ if TYPE_CHECKING:
     from scheduler.outcome import Outcome
     from scheduler.repair import Repair
 
-OF_JOB = [
-    "alpha",
-    "level",
-    "tp_level",
-    "avoid",
-    "holds",
-    "counts",
-    "gpu_types",
-    "mix_types",
-    "microbatches",
-    "spread_cost",
-]
-"""Fields that a job has too, under the same names."""
+ASKED = ("alpha", "avoid", "counts", "gpu_types", "mix_types", "microbatches", "spread_cost")
+OF_JOB = (*ASKED, "level", "tp_level", "holds")
+"""Fields that a job has too, under the same names; first those that are taken over as they are asked."""
 
 
 class PlanSpec(StoredPart, frozen=True):
@@ -389,7 +379,6 @@ def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
         reason = "LeftToScheduler" if gang.unchecked else "Understood"
         plan = plan.with_condition(CHECKED, not gang.unchecked, reason, gang.unchecked, now)
     if gang.doubts:
-        message = "; ".join(map(str, gang.doubts))
-        return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, message, now)
+        return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, "; ".join(map(str, gang.doubts)), now)
     hints = plan.condition(HINTS_READ)
     return plan if hints is None else plan.with_condition(HINTS_READ, True, "Understood", "", now)

@@ -41,9 +41,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
-from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import CONTENT_TYPE, Metrics
@@ -323,14 +321,8 @@ class Connection(HttpToolsProtocol):
     arrive_seconds: ClassVar[float] = 10.0  # from a request's first byte, or the connection's opening, to its last byte
     strangers: ClassVar[Strangers] = Strangers()  # clients without a certificate; a server has its own
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
         self._deadline: asyncio.TimerHandle | None = None
         self._in_head = False
         self._head = 0

@@ -11,7 +11,7 @@ from ground.errors import InvalidInput
 from ground.files import Source
 from ground.rows import BadRows, CsvRows
 from health.collectives.diagnosis import PROGRAM, Cause, Diagnosis, blame_sentence
-from health.collectives.reading import diagnose_files, read_trace
+from health.collectives.reading import diagnose_files, read_traces
 from health.collectives.recording import Member
 from topology.flags import FALSE_ALARMS, FAULTY, WARNING, FlagKind, NodeFlag
 from topology.node_names import NodeNames
@@ -80,9 +80,9 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
 
 def flags_of_dumps(
     folder: Path, node_of_rank: Callable[[int], str | None], *, since: datetime, rest: float, now: datetime
-) -> list[NodeFlag]:
-    """Return the flags that dumps justify which a job wrote since it stands still; none while it may yet write more, as
-    a rank without a dump would be taken for gone.
+) -> tuple[list[NodeFlag], tuple[str, ...]]:
+    """Return the flags that dumps justify which a job wrote since it stands still, and what was left out; none while it
+    may yet write more, as a rank without a dump would be taken for gone.
 
     :param node_of_rank: of a process.
     :param rest: seconds without a dump after which none is expected.
@@ -91,11 +91,12 @@ def flags_of_dumps(
     times = {path: path.stat().st_mtime for path in sorted(folder.glob("*")) if path.is_file()}
     dumps = [path for path, time in times.items() if time >= since.timestamp()]
     if not dumps or max(times.values()) > now.timestamp() - rest:
-        return []
-    _, diagnosis = diagnose_files([read_trace(str(path)) for path in dumps], lenient=True)
+        return [], ()
+    sources, unread = read_traces(dumps, lenient=True)
+    _, diagnosis = diagnose_files(sources, unread=unread, lenient=True)
     ranks = {i: member.rank for i, member in enumerate(diagnosis.members) if member.rank is not None}
     node_of = {i: node for i, rank in ranks.items() if (node := node_of_rank(rank)) is not None}
-    return flags_of(diagnosis, node_of, now=now)
+    return flags_of(diagnosis, node_of, now=now), diagnosis.notes
 
 
 def _on_one_node(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> bool:

@@ -35,7 +35,8 @@ from typing import Any, NamedTuple
 
 from ground.errors import InvalidInput, few
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
+from ground.groups import grouped
 from ground.quantities import plural
 from ground.rows import BadRow, parse_object
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
@@ -181,7 +182,6 @@ class _Entries:
         self._known = {key.name: key for key in dump.groups}
         self._complete = bool(dump.groups) and "" not in self._known  # whether every group must be recorded
         self._numbers: dict[GroupKey, str] = {}  # what pg_status calls a group
-        self._mixed = dump.mixed
         self._of_comms = True  # whether all groups so far are described by their backend
 
     def take(self, entry: Any, order: int) -> None:
@@ -229,7 +229,7 @@ class _Entries:
         if transfer is None and not entry.get("is_p2p"):
             self._dump.collectives[key].append(made)
             return
-        self._mixed.add(key)
+        self._dump.mixed.add(key)
         pair = None if transfer is None else _pair(key, transfer, self._dump.rank)
         if pair is None:
             self._dump.unnamed[op] += 1
@@ -248,8 +248,8 @@ class _Entries:
         for key, mine in lists:
             done, last = dump.progress[key]
             by_number = last >= 0 and last == last_number[key]
-            by_seq = key not in self._mixed and last == last_seq[key]
-            all_over = 0 <= done == last and (by_number or key not in self._mixed)
+            by_seq = key not in dump.mixed and last == last_seq[key]
+            all_over = 0 <= done == last and (by_number or key not in dump.mixed)
             for i, entry in enumerate(mine):
                 if dump.one_series or entry.backend == GLOO:
                     counted, over = not entry.retired, entry.completed or entry.retired
@@ -374,7 +374,7 @@ DEFAULT = "default_pg"  # What PyTorch calls the group of all ranks
 _OF_HOST = re.compile(r"([A-Za-z][A-Za-z0-9.-]*)_(?:rank[_-]?)?\d+(?:\.json)?$")
 
 
-class FlightRecorder:
+class FlightRecorder(Marked):
     """Reads dumps of the Flight Recorder."""
 
     format = FileFormat(
@@ -385,11 +385,8 @@ class FlightRecorder:
         left_out="call stacks, durations, transfers that do not name both ranks (counted)",
         marks=('"pg_config"', '"entries"', '"version"'),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it is an object with process groups, or with entries where these come first."""
-        marked = b'"pg_config"' in head or (b'"entries"' in head and b'"profiling_name"' in head)
-        return float(head.lstrip().startswith(b"{") and marked)
+    # the groups may stand behind the entries
+    mark = re.compile(r'(?s)\A\s*\{(?=.*"pg_config"|(?=.*"entries").*"profiling_name")')
 
     def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG002
         """Judge the moment of the dumps."""
@@ -627,12 +624,11 @@ class _Job:
             if first is not None and odd.seq > first:
                 break
             went_on = ", and it is over" if odd.over else ""
-            ranks_of: dict[str, list[int]] = defaultdict(list)
-            for rank, what in odd.others.items():
-                ranks_of[what].append(rank)
-            calls = []
-            for what, ranks in list(ranks_of.items())[:3]:
-                calls.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {few(ranks)} called {what}")
+            ranks_of = grouped((what, rank) for rank, what in odd.others.items())
+            calls = [
+                f"{'rank' if len(ranks) == 1 else 'ranks'} {few(ranks)} called {what}"
+                for what, ranks in list(ranks_of.items())[:3]
+            ]
             if odd.common not in ranks_of:
                 calls.append(f"most {odd.common}")
             self._notes.append(f"in {title}, number {odd.seq}: {', '.join(calls)}{went_on}")

@@ -14,6 +14,7 @@ Prometheus text has mean times of collectives since the last dump, one file for 
 time in the same collectives than the others of its group, and so comes last.  That is a hint, never a flag.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
 from ground.rows import BadRow, exporter_line
 from health.collectives.diagnosis import Culprit, Diagnosis, diagnose
 from health.collectives.json_fields import Row, TaintedRanks, integer, listed, moment, nested, number, text
@@ -51,7 +52,7 @@ MICRO = 1e-6
 Process = tuple[str, int]  # Host and process id
 
 
-class Inspector:
+class Inspector(Marked):
     """Reads the JSON lines."""
 
     format = FileFormat(
@@ -63,11 +64,7 @@ class Inspector:
         left_out="proxy_trace lines, point-to-point operations, bandwidths",
         marks=('"coll_perf"', '"header"', '"metadata"'),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the first line is of a collective, or of the dump that it begins."""
-        line = head.lstrip().split(b"\n", 1)[0]
-        return float(any(b'"%b"' % key in line for key in (b"coll_perf", b"dump_stats", VERSION_KEY.encode())))
+    mark = re.compile(rf'\A\s*.*"(?:coll_perf|dump_stats|{VERSION_KEY})"')  # in the first line
 
     def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:
         """Watch the recording."""
@@ -261,7 +258,7 @@ FEWEST = 3  # Members that a collective needs: of two it is not known which is t
 Task = tuple[int, str, str]  # Collectives that can be compared: of one group, one operation, one size
 
 
-class InspectorPrometheus:
+class InspectorPrometheus(Marked):
     """Reads the Prometheus text."""
 
     format = FileFormat(
@@ -270,12 +267,9 @@ class InspectorPrometheus:
         export="NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_PROM_DUMP=1",
         read="mean time of each GPU in collectives of one communicator, operation and size",
         left_out="bandwidths, other metrics",
-        marks=("nccl_collective_exec_time_microseconds",),
+        marks=(SECONDS,),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether one of the metrics stands in it."""
-        return float(SECONDS.encode() in head or BANDWIDTH.encode() in head)
+    mark = re.compile(f"{SECONDS}|{BANDWIDTH}")
 
     def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG002
         """Return the members that come last as possible culprits: averages never show more."""

@@ -5,12 +5,13 @@ in collectives.md of the docs.
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
 from ground.rows import BadRow
 from health.collectives import recording
 from health.collectives.diagnosis import Diagnosis, diagnose
@@ -26,7 +27,7 @@ COUNTERS = ("total", "GPU_ready", "RDMA_transmitted", "RDMA_done")
 """Names of a flow's counters, in the order of :class:`~health.collectives.recording.StateRow`."""
 
 
-class Progress:
+class Progress(Marked):
     """Reads our progress lines."""
 
     format = FileFormat(
@@ -37,11 +38,7 @@ class Progress:
         left_out="",
         marks=('"type"', '"comm"', NAME),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the first line says so, or is of a row."""
-        line = head.lstrip().split(b"\n", 1)[0]
-        return float(f'"{NAME}"'.encode() in line or (b'"type"' in line and b'"comm"' in line))
+    mark = re.compile(rf'\A\s*(?=.*"{NAME}"|.*"type".*"comm"|.*"comm".*"type")')  # in the first line
 
     def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:
         """Watch the recording."""

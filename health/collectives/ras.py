@@ -5,14 +5,15 @@ running well: ranks that are behind are then merely possible culprits.  Several 
 what stands still.  A rank that RAS considers dead, or that does not answer, is what it is in any case.
 """
 
-from collections import defaultdict
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from ground.errors import InvalidInput
 from ground.files import Source
-from ground.formats import FileFormat
+from ground.formats import FileFormat, Marked
+from ground.groups import grouped
 from ground.rows import BadRow, parse_object
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot
 from health.collectives.json_fields import Row, integer, listed, nested, text
@@ -48,7 +49,7 @@ class _Answer(NamedTuple):
     failing: set[_Seat]  # processes that report an asynchronous error
 
 
-class Ras:
+class Ras(Marked):
     """Reads answers of RAS."""
 
     format = FileFormat(
@@ -59,11 +60,7 @@ class Ras:
         left_out="counts of Send and Recv, versions",
         marks=('"communicators"', '"nccl_version"', '"timestamp"'),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it is an object with communicators and the version of NCCL."""
-        marks = (b'"communicators"', b'"nccl_version"')
-        return float(head.lstrip().startswith(b"{") and all(mark in head for mark in marks))
+    mark = re.compile(r'(?s)\A\s*\{(?=.*"communicators")(?=.*"nccl_version")')
 
     def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:  # noqa: ARG002
         """Judge the last answer."""
@@ -174,10 +171,7 @@ def _entries(comm: Row, key: str, size: int, ranks: Mapping[int, _Rank]) -> Iter
 
 def _behind(number: int, ranks: Iterable[_Rank], index: Mapping[_Seat, int]) -> Stall | None:
     """Return the first operation of a communicator that some ranks have launched more often than others."""
-    counted: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for seat, counts in ranks:
-        for op, count in (counts or {}).items():
-            counted[op].append((count, index[seat]))
+    counted = grouped((op, (count, index[seat])) for seat, counts in ranks for op, count in (counts or {}).items())
     for op, reached in sorted(counted.items()):
         low, most = min(reached)[0], max(reached)[0]
         if low < most:

@@ -5,7 +5,9 @@ whatever its author wrote into it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from ground.errors import InvalidInput
@@ -50,7 +52,31 @@ COLLECTIVES_READERS: FormatGroup[CollectivesReader] = FormatGroup("arnold.collec
 
 def read_trace(path: str) -> Source:
     """Return the text of one file as :func:`~ground.files.read_source` does, also an empty one; refuse a pickle."""
-    name, data = read_bytes(path, max_bytes=MAX_BYTES)
+    return _text(*read_bytes(path, max_bytes=MAX_BYTES))
+
+
+def read_traces(
+    paths: Iterable[str | Path], *, lenient: bool, say: Callable[[str], object] = str
+) -> tuple[list[Source], list[InvalidInput]]:
+    """Return the texts of files, and what is wrong with those that hold none, of which there are some only leniently.
+
+    :param say: is called with the name of each file before it is read.
+    :raises InvalidInput: a file is not there or may not be read; strictly, as :func:`read_trace`.
+    """
+    sources, unread = list[Source](), list[InvalidInput]()
+    for path in paths:
+        say(str(path))
+        name, data = read_bytes(path, max_bytes=MAX_BYTES)
+        try:
+            sources.append(_text(name, data))
+        except InvalidInput as error:
+            if not lenient:
+                raise
+            unread.append(error)
+    return sources, unread
+
+
+def _text(name: str, data: bytes) -> Source:
     if len(data) > 1 and data[0] == PICKLE and data[1] <= LAST_PROTOCOL:
         raise InvalidInput(
             "is a pickle, and a pickle from elsewhere can run any program: it is not read",
@@ -64,18 +90,20 @@ def read_trace(path: str) -> Source:
 def diagnose_files(
     sources: Sequence[Source],
     *,
+    unread: Sequence[InvalidInput] = (),
     format: str | None = None,
     settings: TriggerSettings | None = None,
     lenient: bool = False,
 ) -> tuple[str, Diagnosis]:
     """Return the format of the files, all of one, and their diagnosis.
 
+    :param unread: what is wrong with further files of the job, which hold no text.
     :param format: its name; ``None`` = recognised by content.
-    :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder.
+    :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder, and note so.
     """
     said = None if format is None else COLLECTIVES_READERS.load(format)
     recognised: list[tuple[Source, CollectivesReader]] = []
-    strange: list[InvalidInput] = []
+    strange = [*unread]
     for source in sources:
         try:
             if not source.text.strip():
@@ -91,5 +119,8 @@ def diagnose_files(
         if other.format.name != reader.format.name:
             problem = f"is {other.format.name}, while {first.name} is {reader.format.name}"
             raise InvalidInput(problem, where=source.name, fix="give files of one format in a run")
-    with noted(f"reading {sources[0].name}"):
-        return reader.format.name, reader.read(sources, settings=settings or TriggerSettings(), lenient=lenient)
+    texts = [source for source, _ in recognised]
+    with noted(f"reading {first.name}"):
+        diagnosis = reader.read(texts, settings=settings or TriggerSettings(), lenient=lenient)
+    left_out = (f"left out {error.where}: {error.message}" for error in strange)
+    return reader.format.name, replace(diagnosis, notes=(*left_out, *diagnosis.notes))

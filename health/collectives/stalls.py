@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ground.groups import grouped
 from health.collectives.recording import WAYS, CollectiveRecording, Member, RankGroup, States, runs
 from topology.cluster import IntArray
 
@@ -104,21 +105,20 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
     :param back: seconds of history to look at; state lines come every 100 ms while a collective runs.
     """
     recent = recording.states.between(time - back, time)
+    completed = recording.completions.until(time)
     # (group, member) -> number of the last collective it completed
     last: dict[tuple[int, int], int] = {}
-    for _, _, group, member, seq, _, _ in recording.completions.until(time).rows():
+    for _, _, group, member, seq, _, _ in completed.rows():
         last[group, member] = max(seq, last.get((group, member), seq))
     stalls: list[Stall] = []
     mismatches: list[Mismatch] = []
     # members that completed something so recently that they may well be computing
-    completed = recording.completions.until(time)
-    lively = set()
+    busy = set()
     for member in np.unique(completed.member).tolist():
         ends = completed.end[completed.member == member]
-        longest = float(np.diff(ends).max()) if len(ends) > 1 else 0.0
+        longest = float(np.diff(ends).max(initial=0.0))
         if time - float(ends[-1]) < max(quiet, 2 * longest):
-            lively.add(member)
-    busy = lively
+            busy.add(member)
     for group in np.unique(recent.group).tolist():
         rows = recent.where(recent.group == group)
         members = frozenset(recording.groups[group].members)
@@ -141,15 +141,12 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
         if time - since < quiet:
             busy |= standing
             continue
-        launched = {member: int(op) for member, op in zip(rows.member.tolist(), rows.op.tolist(), strict=True)}
-        # the operation most launched, and the members that launched another
+        launched = dict(zip(rows.member.tolist(), rows.op.tolist(), strict=True))
         ops = list(launched.values())
         most = max(sorted(set(ops)), key=ops.count)
-        op, others = most, sorted(member for member, op in launched.items() if op != most)
-        stalls.append(Stall(group, seq, recording.ops[op], standing, absent, since))
-        if others:
-            strangers = tuple((member, recording.ops[launched[member]]) for member in others)
-            mismatches.append(Mismatch(group, seq, recording.ops[op], strangers))
+        stalls.append(Stall(group, seq, recording.ops[most], standing, absent, since))
+        if others := tuple((member, recording.ops[op]) for member, op in sorted(launched.items()) if op != most):
+            mismatches.append(Mismatch(group, seq, recording.ops[most], others))
     # members that launched a collective, did not complete it, and write no more state lines
     silent: set[int] = set()
     for stall in stalls:
@@ -158,25 +155,22 @@ def stalls_at(recording: CollectiveRecording, time: float, *, quiet: float, back
         newest = max(newest_of.values())
         if time - newest <= quiet:
             silent |= {member for member, last in newest_of.items() if newest - last > quiet}
-    gone = frozenset(silent)
-    return Snapshot(
-        recording.members, recording.groups, tuple(stalls), tuple(mismatches), gone=gone, busy=frozenset(busy)
-    )
+    gone, groups = frozenset(silent), recording.groups
+    return Snapshot(recording.members, groups, tuple(stalls), tuple(mismatches), gone=gone, busy=frozenset(busy))
 
 
 def _waiting(
     rows: States, group: int, members: frozenset[int], last: dict[tuple[int, int], int]
 ) -> tuple[int, frozenset[int], frozenset[int]] | None:
     """Return the first collective that a member launched and did not complete, the members in it and those absent."""
-    nothing = -1
     launched = _each(max, rows.member, rows.seq)
-    completed = {member: last.get((group, member), nothing) for member in members}
+    completed = {member: last.get((group, member), -1) for member in members}
     unfinished = {member: seq for member, seq in launched.items() if seq > completed[member]}
     if not unfinished:
         return None
     first = min(unfinished.values())
-    absent = {m for m in members if max(launched.get(m, nothing), completed[m]) < first}
-    return first, frozenset(m for m, seq in unfinished.items() if seq == first), frozenset(absent)
+    absent = frozenset(m for m in members if max(launched.get(m, -1), completed[m]) < first)
+    return first, frozenset(m for m, seq in unfinished.items() if seq == first), absent
 
 
 def _each(best: Callable[[float, float], float], members: IntArray, values: npt.NDArray[Any]) -> dict[int, Any]:
@@ -198,10 +192,7 @@ def find_roots(snapshot: Snapshot) -> list[Root]:
     # places of stalls, and of members that stand nowhere -1 - member
     waiting: nx.DiGraph[int] = nx.DiGraph()
     waiting.add_nodes_from((*range(len(stalls)), *(-1 - member for member in idle)))
-    standing: dict[int, list[int]] = defaultdict(list)
-    for i, stall in enumerate(stalls):
-        for member in stall.standing:
-            standing[member].append(i)
+    standing = grouped((member, i) for i, stall in enumerate(stalls) for member in stall.standing)
     for i, stall in enumerate(stalls):
         held_up = stall.absent | stall.behind
         waiting.add_edges_from((i, j) for member in held_up for j in standing.get(member, ()) if j != i)
@@ -314,11 +305,6 @@ class Blame:
     cause: Condition  # what the flows that show it have in common
     suspects: tuple[int, ...] = ()  # one = the flows agree on it; more = they do not tell them apart
 
-    @property
-    def unique(self) -> bool:
-        """Whether the evidence leaves one suspect alone."""
-        return len(self.suspects) == 1
-
 
 def flows_at(states: States, group: int, seq: int) -> list[Flow]:
     """Return the last known counters of each flow of a collective."""
@@ -333,9 +319,7 @@ def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
     """Return what each flow waits for; its GPU may be behind what it has the data for by ``slack`` chunks before it is
     blamed, 0 where nothing moves.
     """
-    into: Into = defaultdict(list)
-    for flow in flows:
-        into[flow.channel, flow.way, flow.target].append(flow)
+    into: Into = grouped(((flow.channel, flow.way, flow.target), flow) for flow in flows)
     # of each channel, how far the member of its ring that is furthest ahead is of what has come in
     lead: dict[int, int] = defaultdict(int)
     for flow in flows:
@@ -381,9 +365,7 @@ def cover(ends: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     """
     pairs = list(ends)
     votes = Counter(member for pair in pairs for member in pair)
-    by_count: dict[int, list[int]] = defaultdict(list)
-    for member, count in votes.items():
-        by_count[count].append(member)
+    by_count = grouped((count, member) for member, count in votes.items())
     most, *fewer = sorted(by_count, reverse=True)
     best = sorted(by_count[most])
     alone = len(best) == 1 and most < len(pairs)

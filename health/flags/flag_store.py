@@ -73,11 +73,8 @@ def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str
         steps = _cut(track.steps, now, rule.all_clear_after(track.relapses))
         if steps == track.steps and not track.noted:
             return None
-        because = (
-            f"healthy, says its source; the flag ends {utc_minute(steps[-1].until)}"
-            if steps
-            else "healthy, says its source"
-        )
+        ends = f"; the flag ends {utc_minute(steps[-1].until)}" if steps else ""
+        because = f"healthy, says its source{ends}"
         return _event(
             flag, now, "noted", steps=steps, finding=flag, stamp=stamp, because=because, relapses=track.relapses
         )
@@ -280,11 +277,8 @@ class Ledger(flag_sources.FlagLog):
             evidence = "; ".join(dict.fromkeys(flag.evidence for flag in (worst, *others) if flag.evidence))
             since = worst.since if worst.since is None else min(worst.since, now)
             flag = replace(worst, evidence=evidence, since=since)
-            mark = stamp or now.isoformat()
-            taken_in = self._connection.execute(
-                "SELECT 1 FROM events WHERE finding = ? LIMIT 1", (_digest(flag, mark),)
-            )
-            if taken_in.fetchone() is not None:
+            mark, taken_in = _digest(flag, stamp or now.isoformat()), "SELECT 1 FROM events WHERE finding = ? LIMIT 1"
+            if self._connection.execute(taken_in, (mark,)).fetchone() is not None:
                 known += len(flags)
                 continue
             events += self._taken_in(flag, now, rules.of(flag.source), stamp)

@@ -55,11 +55,7 @@ def _spells(events: Sequence[FlagEvent], until: datetime) -> list[Spell]:
         by_source = held_by.values()
         active = worst_of_each(flag for flags in by_source for flag in flags if flag.active(time))
         held = merged(active) if active else None
-        if (
-            flag is not None
-            and held is not None
-            and ((flag.kind, flag.slowdown, flag.source) == (held.kind, held.slowdown, held.source))
-        ):
+        if flag and held and (flag.kind, flag.slowdown, flag.source) == (held.kind, held.slowdown, held.source):
             continue
         if flag is not None:
             # an end that is not written down yet came with the quiet time

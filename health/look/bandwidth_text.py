@@ -5,11 +5,11 @@ else.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from ground.groups import grouped
 from ground.quantities import plural
 from health.look.evidence import Clue, Line, NextStep, Note, TextFile, TextForm, Whereabouts, where
 from health.pairs.group_testing import Pair, findings_of
@@ -87,10 +87,7 @@ def read_nccl_tests(text: TextFile) -> Iterator[object]:
 
 def judge_tables(facts: Sequence[object], _: Whereabouts) -> Iterator[object]:
     """Yield nodes slower alone than the others alone."""
-    tests: dict[str, list[Measured]] = defaultdict(list)
-    for fact in facts:
-        if isinstance(fact, Measured) and len(fact.nodes) != 2:
-            tests[fact.test].append(fact)
+    tests = grouped((fact.test, fact) for fact in facts if isinstance(fact, Measured) and len(fact.nodes) != 2)
     for alone in tests.values():
         usual = median(test.bandwidth for test in alone)
         for test in alone if len(alone) >= FEWEST_TABLES and usual > 0 else ():
@@ -104,10 +101,7 @@ def judge_tables(facts: Sequence[object], _: Whereabouts) -> Iterator[object]:
 
 def judge_pairs(facts: Iterable[object], cluster: Cluster | None) -> Iterator[object]:
     """Yield what makes pairs slow, by group testing: nodes, and where the cluster has all of them its uplinks too."""
-    tests: dict[str, list[Measured]] = defaultdict(list)
-    for fact in facts:
-        if isinstance(fact, Measured) and len(fact.nodes) == 2:
-            tests[fact.test].append(fact)
+    tests = grouped((fact.test, fact) for fact in facts if isinstance(fact, Measured) and len(fact.nodes) == 2)
     for measured in tests.values():
         known = cluster if cluster and all(n in cluster.index_of for row in measured for n in row.nodes) else None
         findings = findings_of([Pair(row.nodes[0], row.nodes[1], row.bandwidth) for row in measured], known)

@@ -17,6 +17,7 @@ from pathlib import Path
 from ground.errors import ArnoldError, InvalidInput, few
 from ground.files import HEAD, MAX_BYTES, MAX_LINE, ByteStream, Source, is_folder, opened, read_source
 from ground.formats import begins_as_json
+from ground.groups import grouped
 from ground.records import JsonRecord
 from health.collectives.diagnosis import PROGRAM, Certainty
 from health.look.bandwidth_text import BANDWIDTH_TEXT, judge_pairs
@@ -98,9 +99,7 @@ def detect_in(recordings: Recordings, hand: InHand) -> Iterator[tuple[str, str, 
             else:
                 note, facts = detectors[kind](format, files, hand)
         except (ArnoldError, OSError) as error:
-            sets: dict[str, Files] = defaultdict(list)
-            for path, name in files:
-                sets[_DIGITS.sub("#", path.name)].append((path, name))
+            sets = grouped((_DIGITS.sub("#", path.name), (path, name)) for path, name in files)
             if len(sets) > 1:  # those of another job, or of another moment, go by other names
                 left += [(kind, format, one) for one in sets.values()]
                 continue
@@ -116,12 +115,14 @@ def _collectives(format: str, files: Files, hand: InHand) -> tuple[str, list[obj
     from health.collectives.flagging import nodes_of
     from health.collectives.reading import diagnose_files, read_trace
 
-    sources, broken = [], []
+    sources, broken = [], dict[str, ArnoldError]()
     for path, name in files:
         try:
             sources.append(replace(read_trace(str(path)), name=name))
         except ArnoldError as error:
-            broken.append(f"{name} {error.message}")
+            broken[name] = error
+    if not sources:
+        raise next(iter(broken.values()))
     _, diagnosis = diagnose_files(sources, format=format, lenient=True)
     node_of = nodes_of(diagnosis.members)
     facts: list[object] = []
@@ -135,7 +136,8 @@ def _collectives(format: str, files: Files, hand: InHand) -> tuple[str, list[obj
         # the map knows better than a host that a dump names, which may be where it was converted
         node = None if rank in hand.seats else node_of.get(culprit.member)
         facts.append(Clue(kind, culprit.certainty, CAUSES[cause], file, (), node, rank, factor=culprit.factor))
-    return "; ".join([*broken[:3], *diagnosis.notes[:2]]), facts
+    left_out = [f"{name} {error.message}" for name, error in broken.items()]
+    return "; ".join([*left_out[:3], *diagnosis.notes[:2]]), facts
 
 
 def _metrics(format: str, files: Files, _: InHand) -> tuple[str, list[object]]:

@@ -304,9 +304,7 @@ def _ranks(ranks: set[int]) -> str:
 _LINE = re.compile(
     r"(?P<host>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<device>\d+)\](?: [\w./-]+:\d+)? NCCL (?P<level>\w+) (?P<words>.*)"
 )
-_SEAT = re.compile(
-    r"\brank (\d+) n[rR]anks (\d+) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-fA-F]+))?",
-)
+_SEAT = re.compile(r"\brank (\d+) n[rR]anks (\d+) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-fA-F]+))?")
 _ADDRESS = re.compile(r"(?:\bUsing|OOB) [^<]*?[\w.-]+:(\d+\.\d+\.\d+\.\d+)<\d+>")
 _PATH = re.compile(
     # status of a work request: retries exceeded, of the transport (12) or of a receiver that is not ready (13)
@@ -348,7 +346,9 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
             continue
         node, words = match["host"], match["words"]
         if seat := _SEAT.search(words):
-            pci = None if seat[5] is None else pci_of_bus(int(seat[5], 16))
+            # as one hexadecimal number: 9b000 is 0000:9b:00
+            bus = None if seat[5] is None else int(seat[5], 16)
+            pci = None if bus is None else f"{bus >> 20:04x}:{bus >> 12 & 0xFF:02x}:{bus >> 4 & 0xFF:02x}"
             yield Seat(int(seat[1]), int(seat[2]), node, int(seat[4] or seat[3]), pci)
         if address := _ADDRESS.search(words):
             yield NodeAddress(address[1], node)
@@ -359,11 +359,6 @@ def read_nccl_log(text: TextFile) -> Iterator[object]:
                 yield replace(clue, gpu=None) if clue.kind == "network-port" else clue
             elif path := _PATH.search(words):
                 yield FailedPath(str(path.lastgroup), node, path[path.lastindex or 0], line)
-
-
-def pci_of_bus(number: int) -> str:
-    """Return the PCI address that NCCL prints as one hexadecimal number: 9b000 is 0000:9b:00."""
-    return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
 
 
 def judge_nccl_log(facts: Sequence[object], known: Whereabouts) -> Iterator[object]:
@@ -576,7 +571,7 @@ _ERROR = r"\[rank(?P<rank>\d+)\]:(?:\[[^\]]*\])?\s*(?P<error>(?:[\w.]+\.)?\w*(?:
 _RAISED = re.compile(_ERROR + "(?P<words>.*)")
 _OF_OTHERS = re.compile(
     r"Dist\w+Error|NCCL|nccl|[Gg]loo|[Cc]onnection|[Tt]imed? ?out|peer|Broken pipe|SIGTERM|Interrupt|ChildFailed"
-    r"|TCPStore|barrier|EOFError|Signal",
+    r"|TCPStore|barrier|EOFError|Signal"
 )
 KILLED = r"(?P<signal>4|7|9|11)\b"  # Illegal instruction, bus error, killed, segmentation fault: no end by others
 ENDINGS = line_rules(rf"""

@@ -146,23 +146,16 @@ def pci_address(text: str) -> str:
 
 def read_kernel_log(text: TextFile) -> Iterator[object]:
     """Yield a clue for each GPU or switch with an error of each number that convicts."""
-    lines = defaultdict[tuple[str | None, str, str], list[Line]](list)
-    words = defaultdict[tuple[str | None, str, str], list[str]](list)
+    errors = defaultdict[tuple[str | None, str, str], list[tuple[Line, str]]](list)
     for line in text.lines:
         if match := _XID.search(line.text):
-            host = _HOST.match(line.text)
+            host, name = _HOST.match(line.text), f"{match['name'] or 'Xid'} {match['number'] or 79}"
             node = next(filter(None, host.groups())) if host else text.node
-            key = (
-                node,
-                pci_address(match["pci"] or match["fallen"]),
-                f"{match['name'] or 'Xid'} {match['number'] or 79}",
-            )
-            lines[key].append(line)
-            words[key].append(match["words"] or "")
+            errors[node, pci_address(match["pci"] or match["fallen"]), name].append((line, match["words"] or ""))
     passed_over = dict[str, None]()
-    for (node, address, name), of_error in lines.items():
+    for (node, address, name), of_error in errors.items():
         of_switch, number = name.startswith("S"), int(name.split()[1])
-        entry = (sxid if of_switch else xid)(number, words[node, address, name])
+        entry = (sxid if of_switch else xid)(number, [words for _, words in of_error])
         if entry is None or entry.sure is None:
             why = "not listed" if entry is None else f"{entry.says}, which a program can cause or which follows another"
             passed_over[f"{name} ({why})"] = None
@@ -170,7 +163,7 @@ def read_kernel_log(text: TextFile) -> Iterator[object]:
         times = f" {len(of_error):,} times" if len(of_error) > 1 else ""
         says = f"{name} on {address}{times}: {entry.says}; {REMEDIES[entry.action]}"
         kind, gpu = ("nvswitch", None) if of_switch else ("gpu-error", address)
-        yield Clue(kind, entry.sure, says, *where(*of_error), node, gpu=gpu)
+        yield Clue(kind, entry.sure, says, *where(*(line for line, _ in of_error)), node, gpu=gpu)
     if passed_over:
         yield Note(f"no evidence against hardware: {', '.join(passed_over)}")
 
@@ -309,14 +302,8 @@ def read_smi(text: TextFile) -> Iterator[object]:
             elif "/GPU Recovery Action: " in line.text:
                 asked = xid(154, [line.text.partition(": ")[2]])
                 if asked is not None and asked.sure is not None:
-                    yield Clue(
-                        "gpu-error",
-                        asked.sure,
-                        f"{asked.says}; {REMEDIES[asked.action]}",
-                        *where(line),
-                        text.node,
-                        gpu=pci,
-                    )
+                    says = f"{asked.says}; {REMEDIES[asked.action]}"
+                    yield Clue("gpu-error", asked.sure, says, *where(line), text.node, gpu=pci)
 
 
 def _narrow(settings: list[Line]) -> Line | None:

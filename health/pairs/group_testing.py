@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ground.groups import grouped
 from health.collectives.diagnosis import ORDER, Certainty
 from topology.cluster import Cluster
 
@@ -78,6 +79,7 @@ class Findings:
     suspects: tuple[PairSuspect, ...]
     cleared: tuple[str, ...]  # nodes of a pair as fast as any
     unknown: tuple[str, ...]  # nodes of which no test says anything: each of their pairs leads over a fault elsewhere
+    unexplained: tuple[int, ...] = ()  # rows of tests that are slow beyond chance and lead over nothing suspected
     notes: tuple[str, ...] = ()  # what pairs cannot tell
 
 
@@ -175,9 +177,7 @@ def bench_of(pairs: Sequence[Pair], cluster: Cluster | None) -> Bench:
                     if kind == "link":
                         up = cluster.levels[depth - 1].domains[level.parent_of[domain]] if depth else "the core"
                     of_place[Place(kind, level.domains[domain], up)].append(row)
-    groups: dict[tuple[int, ...], list[Place]] = defaultdict(list)
-    for place, rows in of_place.items():
-        groups[tuple(rows)].append(place)
+    groups = grouped((tuple(rows), place) for place, rows in of_place.items())
     logs = np.log(np.maximum([pair.bandwidth for pair in pairs], FAILED))
     bench = Bench(pairs, [], [], logs, np.zeros(len(pairs)), USUAL_NOISE, meet)
     for rows_of, same in groups.items():
@@ -286,12 +286,10 @@ def findings_of(pairs: Sequence[Pair], cluster: Cluster | None = None) -> Findin
     unique = {suspect.place: suspect for suspect in sorted(suspects, key=lambda s: -ORDER[s.sure])}
     ranked = sorted(unique.values(), key=lambda suspect: (ORDER[suspect.sure], -suspect.factor))
     guilty = {bench.places[place].name for place in near if bench.places[place].kind == "node"}
-    expected = bench.expected(faults)
-    fast = {
-        name
-        for row, pair in enumerate(pairs)
-        if expected[row] == 0 and bench.gap[row] > -4 * bench.noise
-        for name in (pair.a, pair.b)
-    }
+    apart, slow = bench.expected(faults) == 0, bench.gap <= -4 * bench.noise
+    fast = {name for row in np.flatnonzero(apart & ~slow).tolist() for name in (pairs[row].a, pairs[row].b)}
     every = {name for pair in pairs for name in (pair.a, pair.b)} - guilty
-    return Findings(tuple(ranked), tuple(sorted(fast - guilty)), tuple(sorted(every - fast)), notes)
+    # a test that was fast when it was made again was slow by chance
+    well = {frozenset(pairs[row][:2]) for row in np.flatnonzero(~slow).tolist()}
+    unexplained = tuple(row for row in np.flatnonzero(apart & slow).tolist() if frozenset(pairs[row][:2]) not in well)
+    return Findings(tuple(ranked), tuple(sorted(fast - guilty)), tuple(sorted(every - fast)), unexplained, notes)

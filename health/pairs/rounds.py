@@ -6,10 +6,11 @@ and each round gives a node another partner.  With results, what is in doubt is 
 that are clear over a path that is, and all others go on with the pattern.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
+from ground.groups import grouped
 from health.pairs.group_testing import Findings, Pair, crossed, findings_of
 from topology.cluster import Cluster
 
@@ -41,6 +42,8 @@ def next_round(
 ) -> Rounds:
     """Return the round after the results so far, or nothing where no other would say more.
 
+    A pair that is slow once, and over nothing that is suspected, is tested again.
+
     :param suspects: these and what is in doubt are tested; empty = all.
     """
     findings = findings_of(results, cluster)
@@ -49,39 +52,39 @@ def next_round(
         tested[pair.a].add(pair.b)
         tested[pair.b].add(pair.a)
     number = max(map(len, tested.values()), default=0)
-    doubtful = any(suspect.sure == "possible" for suspect in findings.suspects) or bool(findings.unknown)
+    times = Counter(frozenset(pair[:2]) for pair in results)
+    again = [results[row] for row in findings.unexplained if times[frozenset(results[row][:2])] == 1]
+    doubtful = any(suspect.sure == "possible" for suspect in findings.suspects) or bool(findings.unknown) or bool(again)
     if number >= MOST_ROUNDS or (number >= PLANNED and not doubtful):
         return []
-    first = list(_doubts(cluster, nodes, findings, tested))
+    free = dict.fromkeys(nodes)
+    first = [*_again(cluster, free, again), *_doubts(cluster, free, findings, tested)]
     taken = {node for pair in first for node in pair}
-    free, asked = ([node for node in those if node not in taken] for those in (nodes, suspects))
+    left, asked = ([node for node in those if node not in taken] for those in (nodes, suspects))
     met = {(cluster.index(name), cluster.index(other)) for name, others in tested.items() for other in others}
     over = number >= PLANNED or (suspects and not asked)
-    rest = [] if over else _asked(cluster, free, asked, number, met)
+    rest = [] if over else _asked(cluster, left, asked, number, met)
     pairs = [(cluster.names[a], cluster.names[b]) for a, b in (*first, *rest)]
     return [pairs] if pairs else []
 
 
 def pattern(cluster: Cluster, nodes: Sequence[int], number: int) -> list[tuple[int, int]]:
     """Return disjoint pairs of all nodes but one: the pattern of a round by its number, from 0."""
-    depth, shared = len(cluster.levels), _wanted(cluster, number)
-    shift = number if depth > 1 else number + number // 2
-    groups = _split(cluster, nodes, shared)
+    shared = _wanted(cluster, number)
+    shift = number if len(cluster.levels) > 1 else number + number // 2
     pairs, left = [], []
-    for group in groups:
-        parts = _split(cluster, group, shared + 1) if shared < depth else [[node] for node in group]
-        found, alone = _tournament(parts, shift)
+    for group in _split(cluster, nodes, shared):
+        found, alone = _tournament(_split(cluster, group, shared + 1), shift)
         pairs += found
         left += alone
-    found, _ = _tournament(_split(cluster, left, 1) if depth else [[node] for node in left], shift)
+    found, _ = _tournament(_split(cluster, left, 1), shift)
     return pairs + found
 
 
 def _wanted(cluster: Cluster, number: int) -> int:
     """Return the number of levels that the pairs of a round share, from none on: far apart, close, neighbours."""
     depth = len(cluster.levels)
-    kinds = (0, depth, max(depth - 1, 0))
-    return kinds[number % len(kinds)]
+    return (0, depth, max(depth - 1, 0))[number % 3]
 
 
 def _split(cluster: Cluster, nodes: Sequence[int], levels: int) -> list[list[int]]:
@@ -90,10 +93,8 @@ def _split(cluster: Cluster, nodes: Sequence[int], levels: int) -> list[list[int
         return [list(nodes)]
     if levels > len(cluster.levels):
         return [[node] for node in nodes]
-    groups: dict[int, list[int]] = defaultdict(list)
-    for node in nodes:
-        groups[int(cluster.levels[levels - 1].domain_of[node])].append(node)
-    return list(groups.values())
+    domain_of = cluster.levels[levels - 1].domain_of
+    return list(grouped((int(domain_of[node]), node) for node in nodes).values())
 
 
 def _tournament(parts: Sequence[Sequence[int]], shift: int) -> tuple[list[tuple[int, int]], list[int]]:
@@ -160,11 +161,21 @@ def _asked(
     return pairs
 
 
+def _again(cluster: Cluster, free: dict[int, None], pairs: Sequence[Pair]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of nodes that are free, which then are not: each node in one at most."""
+    for pair in pairs:
+        a, b = cluster.index(pair.a), cluster.index(pair.b)
+        if a in free and b in free:
+            del free[a], free[b]
+            yield a, b
+
+
 def _doubts(
-    cluster: Cluster, nodes: Sequence[int], findings: Findings, tested: dict[str, set[str]]
+    cluster: Cluster, free: dict[int, None], findings: Findings, tested: dict[str, set[str]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs that tell apart what the results so far do not, over paths on which nothing else is suspected."""
-    free = dict.fromkeys(nodes)
+    """Yield pairs that tell apart what the results so far do not, over paths on which nothing else is suspected; their
+    nodes are not free then.
+    """
     places = [suspect.place for suspect in findings.suspects]
     doubted = {(place.kind, place.name) for place in places if place.kind != "node"}
     bad = {place.name for place in places if place.kind == "node"}

@@ -15,7 +15,8 @@ import numpy as np
 from ground import json_text
 from ground.errors import InvalidInput
 from ground.files import Content, Source
-from ground.formats import NEARLY, FileFormat, begins_as_json
+from ground.formats import NEARLY, FileFormat, Marked, begins_as_json
+from ground.groups import grouped
 from ground.quantities import plural
 from ground.rows import BadRows, exporter_line
 from health.peers.metrics import canonical
@@ -27,10 +28,9 @@ CONTRADICTS = 0.05  # Share by which two series of one row differ that cannot bo
 FIX = "give what /api/v1/query_range returns"
 
 UNNAMED = "value"  # The metric of an expression, which has no name in the answer
-_SCRAPE = re.compile(rb"\s*(?:# (?:HELP|TYPE) |[A-Za-z_:][A-Za-z0-9_:]*\{[A-Za-z_])")
 
 
-class PrometheusVector:
+class PrometheusVector(Marked):
     """Reads answers to instant queries."""
 
     format = FileFormat(
@@ -41,10 +41,7 @@ class PrometheusVector:
         left_out="as of ranges",
         marks=('"resulttype"', '"vector"', '"value"'),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether it is JSON with a vector, and no matrix beside it."""
-        return float(begins_as_json(head) and b'"vector"' in head and b'"matrix"' not in head)
+    mark = re.compile(r'(?s)\A\s*(?:\{|\[\s*[{\["])(?!.*"matrix").*"vector"')
 
     def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
         """Return samples from the text of one answer, or of a list of answers."""
@@ -70,7 +67,7 @@ class PrometheusRange(PrometheusVector):
         return 1.0 if b'"matrix"' in head else NEARLY
 
 
-class ExporterText:
+class ExporterText(Marked):
     """Reads what an exporter wrote at one moment; a machine that no label names is called as the file."""
 
     format = FileFormat(
@@ -81,10 +78,7 @@ class ExporterText:
         left_out="comments; other labels",
         marks=("# type", "# help"),
     )
-
-    def likeness(self, head: bytes) -> float:
-        """Return whether the first line is a comment on a metric, or a sample with labels."""
-        return float(_SCRAPE.match(head) is not None)
+    mark = re.compile(r"\A\s*(?:# (?:HELP|TYPE) |[A-Za-z_:][A-Za-z0-9_:]*\{[A-Za-z_])")
 
     def read(self, content: Content, *, columns: SampleColumns, lenient: bool, several: bool) -> MetricRecording:  # noqa: ARG002
         """Return the samples of one moment."""
@@ -185,9 +179,7 @@ def _leave_out_contradictions(parts: list[Part]) -> int:
 
     Nothing is known of such a row at any time: one that ended early would seem to have fallen silent.
     """
-    of_row: dict[str, list[int]] = {}
-    for k, (rows, *_) in enumerate(parts):
-        of_row.setdefault(rows[0], []).append(k)
+    of_row = grouped((rows[0], k) for k, (rows, *_) in enumerate(parts))
     if 2 * sum(len(same) == 1 for same in of_row.values()) < len(of_row):
         return 0
     left_out = 0

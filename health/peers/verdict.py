@@ -21,11 +21,7 @@ from topology.xids import PROGRAM_XIDS
 # may always have differed as much
 Doubt = Literal["busier", "idle-peers", "many", "role"]
 SOURCE = "peers"  # The detector's name in flags
-CANNOT_TELL: tuple[Doubt, ...] = (
-    "idle-peers",
-    "many",
-    "role",
-)  # Doubts that leave it open whether a machine is at fault
+CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many", "role")  # Which leave it open whether a machine is at fault
 COARSE = 5.0  # Seconds between samples from which on a note says that they are far apart
 SLOWEST = 4.0  # Factor from which on a machine hardly works: those that train are 3.04 times slower (arXiv 2505.05713)
 MOST_EVIDENCE = 3  # Most metrics that a flag names
@@ -150,23 +146,16 @@ def _telling(alerts: Sequence[Stretch], kinds: Mapping[tuple[str, str], int]) ->
     by_length = sorted(alerts, key=lambda alert: (alert.start - alert.end, -alert.score))
     of_parts = [alert for alert in by_length if alert.part]
     whole = [alert for alert in by_length if not alert.part]
-    count = len({alert.part for alert in of_parts})
     if whole and of_parts:
-        kind = of_parts[0].part.partition(" ")[0]
-        return whole[0] if 2 * count >= kinds[whole[0].machine, kind] else max(of_parts, key=lambda alert: alert.score)
-    return (whole or sorted(of_parts, key=lambda alert: -alert.score))[0]
-
-
-def is_busier_cpu(stretch: Stretch, metric: str) -> bool:
-    """Return whether a machine only has more to do for its CPU: rank 0 logs and writes checkpoints, and is well."""
-    return metric == "cpu_usage" and stretch.own > stretch.peers
+        count, kind = len({alert.part for alert in of_parts}), of_parts[0].part.partition(" ")[0]
+        of_parts = of_parts if 2 * count < kinds[whole[0].machine, kind] else []
+    return max(of_parts, key=attrgetter("score")) if of_parts else whole[0]
 
 
 def evidence(stretch: Stretch, samples: Samples | None, *, peers: int, absolute: bool) -> str:
     """Return one alert in a sentence; its metric is that of the samples, ``None`` = that there are none any more."""
-    when = f"from {clock(stretch.start, absolute)} " + (
-        "on" if stretch.lasting else f"to {clock(stretch.end, absolute)}"
-    )
+    end = "on" if stretch.lasting else f"to {clock(stretch.end, absolute)}"
+    when = f"from {clock(stretch.start, absolute)} {end}"
     score = f"{stretch.score:.1f}" if stretch.score < 100 else "over 100"
     # parts are compared with those of their kind in all machines
     of, others = (f"{stretch.part}: ", "its peers") if stretch.part else ("", f"its {peers} peers")
@@ -178,7 +167,9 @@ def evidence(stretch: Stretch, samples: Samples | None, *, peers: int, absolute:
         return f"{of}{metric_of(metric).title} {codes}, of most of {others} none, {when}"
     past = "" if stretch.past is None else f" and {number(stretch.past)} of its own past"
     if stretch.past and stretch.peers and min(stretch.own, stretch.past, stretch.peers) > 0.0:
-        past += f" ({stretch.own / stretch.peers:.3g}x its peers, {stretch.own / stretch.past:.3g}x its own past)"
+        past += (
+            f" ({number(stretch.own / stretch.peers)}x its peers, {number(stretch.own / stretch.past)}x its own past)"
+        )
     return (
         f"{of}{metric_of(metric).title} {number(stretch.own)} against {number(stretch.peers)} of {others}"
         f"{past}, {when}; {score} times the spread of its peers"
@@ -220,13 +211,11 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, machi
     """Return the flag of a machine by its stretches in each metric, of which so many machines have samples."""
     absolute = recording.absolute
     slow = [stretch for metric, stretch in stretches.items() if is_step_time(metric)]
-    causes = sorted(
-        (stretch for metric, stretch in stretches.items() if not is_step_time(metric)),
-        key=lambda stretch: -stretch.score,
-    )
-    chosen = (slow or causes)[0]
+    causes = [stretch for metric, stretch in stretches.items() if not is_step_time(metric)]
+    chosen = slow[0] if slow else max(causes, key=attrgetter("score"))
     factor = max(1.0, chosen.own / chosen.peers) if slow and chosen.peers > 0 else FAULTY
-    if factor == FAULTY and all(is_busier_cpu(stretch, metric) for metric, stretch in stretches.items()):
+    # a machine that only has more to do for its CPU is well: rank 0 logs and writes checkpoints
+    if factor == FAULTY and stretches.keys() == {"cpu_usage"} and chosen.own > chosen.peers:
         factor = WARNING
     # step times, errors, then what is farthest
     told = sorted(

@@ -118,12 +118,7 @@ class _NoRedirect(HTTPRedirectHandler):
 def asked(endpoint: Endpoint, plan: WatchPlan, *, until: float) -> MetricRecording:
     """Ask for what a round looks at that begins at a time, in seconds since 1970; see :meth:`Endpoint.fetch`."""
     return endpoint.fetch(
-        plan.queries,
-        start=until - plan.span,
-        end=until,
-        step=plan.step,
-        labels=plan.labels,
-        machines=plan.machines,
+        plan.queries, start=until - plan.span, end=until, step=plan.step, labels=plan.labels, machines=plan.machines
     )
 
 

@@ -4,7 +4,7 @@ Only where the cause is ``worker`` is there evidence against a node.  The factor
 job's.  The words are the verdict, what would help, and how far to believe it.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from ground.errors import few
-from ground.quantities import plural
+from ground.groups import grouped
+from ground.quantities import duration, plural
 from health.whatif.analysis import (
     NOTICED,
     WorkerSlowness,
@@ -101,10 +102,7 @@ def flags_of(workers: Sequence[SlowWorker], analysis: Analysis, *, ended: dateti
 
     :param ended: when the last step ended, timezone-aware; a flag then says when its worker became slow.
     """
-    at: dict[str, list[SlowWorker]] = defaultdict(list)
-    for worker in workers:
-        if worker.node is not None:
-            at[worker.node].append(worker)
+    at = grouped((worker.node, worker) for worker in workers if worker.node is not None)
     flags = []
     for node, members in at.items():
         slowest = max(members, key=lambda worker: worker.factor)
@@ -164,6 +162,7 @@ def part(share: float | None) -> str:
 
 NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning
+LONGEST_STEP = 600.0  # Seconds; published steps take 2 to 47, which as milliseconds are 2,000 and more
 FEW = 5  # Fewer steps than this say little about persistence
 LEAST_WORKERS = 4  # Of fewer it is open which is the odd one, as in health.peers.comparison.LEAST_MACHINES
 # What to do about causes that no node is to blame for
@@ -306,6 +305,11 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
         notes.append(
             f"The replay is off by {analysis.replay_error:+.0%} from the traced step time: something that is not in "
             "the trace takes that long, waiting for data for example; believe the attribution less."
+        )
+    if analysis.traced_step_seconds > LONGEST_STEP:
+        notes.append(
+            f"A step lasts {duration(analysis.traced_step_seconds)}: start_ts and duration are taken as seconds; where "
+            "they are milliseconds or less, divide them."
         )
     if len(trace.steps) < FEW:
         notes.append(f"Only {plural(len(trace.steps), 'step')}: whether the slowness lasts is not known.")

@@ -155,12 +155,10 @@ def sentence_on_one_rank(analysis: Analysis, breakdown: tuple[StepBreakdown, ...
     where = " on the host" if chosen.idle is None else ""
     device = ""
     if chosen.waiting is not None and chosen.idle is not None:
-        waits = (
-            f"waits in collectives for {percent(chosen.waiting / chosen.step)} of it and "
-            if chosen.waiting > LEAST * chosen.step
-            else ""
-        )
-        device = f"; its device {waits}has nothing to do for {percent(chosen.idle / chosen.step)}"
+        device = f"has nothing to do for {percent(chosen.idle / chosen.step)}"
+        if chosen.waiting > LEAST * chosen.step:
+            device = f"waits in collectives for {percent(chosen.waiting / chosen.step)} of it and {device}"
+        device = f"; its device {device}"
     return f"{alone}; a step of rank {chosen.rank} takes {seconds(chosen.step)}{where}: {shares or 'no pass'}{device}"
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ground.errors import TraceFormatError
+from ground.groups import grouped
 from health.whatif import optypes
 from health.whatif.analysis_result import Operation, Stream
 from health.whatif.trace import Trace
@@ -54,10 +55,7 @@ class StageOperations:
 
     def by_chunk(self, places: Places) -> dict[int, list[int]]:
         """Return places by model chunk, in their order."""
-        chunks: dict[int, list[int]] = defaultdict(list)
-        for place in places:
-            chunks[self.operations[place].chunk].append(place)
-        return chunks
+        return grouped((self.operations[place].chunk, place) for place in places)
 
 
 def stages_of(trace: Trace) -> tuple[StageOperations, ...]:
@@ -70,11 +68,6 @@ def stages_of(trace: Trace) -> tuple[StageOperations, ...]:
     for place in sorted(range(len(trace.operations)), key=lambda i: (float(began[i]), int(trace.sequence[i]))):
         members[trace.operations[place].stage].append(place)
     return tuple(_stage(trace, stage, places) for stage, places in enumerate(members))
-
-
-def is_tied(trace: Trace) -> bool:
-    """Return whether stages are tied to their neighbours: a trace without any transfer says nothing of them."""
-    return trace.sizes.pp > 1 and any(operation.optype in optypes.PIPELINE for operation in trace.operations)
 
 
 def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
@@ -105,16 +98,12 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
             around = place
         elif around >= 0:
             inside.append((place, around))
-    forward, backward = (
-        (optypes.FORWARD, optypes.FORWARD_RECV, optypes.FORWARD_SEND),
-        (optypes.BACKWARD, optypes.BACKWARD_RECV, optypes.BACKWARD_SEND),
-    )
     return StageOperations(
         operations=trace.operations,
         streams={stream: tuple(queue) for stream, queue in streams.items()},
         directions=(
-            _direction(trace, stage, kinds, forward, step=1),
-            _direction(trace, stage, kinds, backward, step=-1),
+            _direction(trace, stage, kinds, (optypes.FORWARD, optypes.FORWARD_RECV, optypes.FORWARD_SEND), step=1),
+            _direction(trace, stage, kinds, (optypes.BACKWARD, optypes.BACKWARD_RECV, optypes.BACKWARD_SEND), step=-1),
         ),
         kinds={optype: tuple(kind) for optype, kind in kinds.items()},
         inside=tuple(inside),
@@ -122,16 +111,12 @@ def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
 
 
 def _direction(
-    trace: Trace,
-    stage: int,
-    kinds: Mapping[str, list[int]],
-    optypes: tuple[str, str, str],
-    *,
-    step: int,
+    trace: Trace, stage: int, kinds: Mapping[str, list[int]], types: tuple[str, str, str], *, step: int
 ) -> Direction:
-    """Return passes with their transfers, of types ``optypes``; ``step`` goes from a part of the model to the next."""
-    computes, receives, sends = (kinds.get(optype, []) for optype in optypes)
-    alone = not is_tied(trace)
+    """Return passes with their transfers, of these types; ``step`` goes from a part of the model to the next."""
+    computes, receives, sends = (kinds.get(optype, []) for optype in types)
+    # a trace without any transfer says nothing of what ties stages to their neighbours
+    alone = trace.sizes.pp == 1 or all(operation.optype not in optypes.PIPELINE for operation in trace.operations)
     parts = trace.sizes.parts
     here = {i: parts.of(stage, trace.operations[i].chunk) for i in computes}
     receivers = [] if alone else [i for i in computes if parts.has_transfer(here[i], here[i] - step)]
@@ -139,10 +124,10 @@ def _direction(
     if trace.sizes.vpp > 1 and not alone:
         receivers = _with_empty(receivers, computes, len(receives), first_left_out=True)
         senders = _with_empty(senders, computes, len(sends), first_left_out=False)
-    for optype, transfers, passes in ((optypes[1], receives, receivers), (optypes[2], sends, senders)):
+    for optype, transfers, passes in ((types[1], receives, receivers), (types[2], sends, senders)):
         if len(transfers) != len(passes):
             raise TraceFormatError(
-                f"stage {stage} has {len(transfers)} {optype} for {len(passes)} {optypes[0]} that need one: unpaired",
+                f"stage {stage} has {len(transfers)} {optype} for {len(passes)} {types[0]} that need one: unpaired",
                 where=trace.at((transfers or passes or computes)[-1]),
                 fix=f"trace whole steps with every {optype}; check pp_size and vpp_size in the metadata",
             )

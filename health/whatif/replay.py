@@ -13,7 +13,6 @@ Format: "Trace Event Format", complete events (``"ph": "X"``), times in microsec
 
 import gzip
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
+from ground.groups import grouped
 from health.whatif.analysis_result import Analysis, Stream, Timeline, Timelines
 from health.whatif.graph import ALL, SKEW, Graph, build_graph
 from health.whatif.optypes import CLIP, COMPUTE, SENDS
@@ -68,9 +68,7 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
         end = np.minimum(trace.start[within] + trace.duration[within], trace.start[around] + trace.duration[around])
         traced[around] = np.maximum(traced[around] - np.maximum(end - begin, 0.0), 0.0)
     # ideal is the mean or median of a type over steps, microbatches, stages and ranks together
-    kinds: dict[str, list[int]] = defaultdict(list)
-    for place, operation in enumerate(trace.operations):
-        kinds[operation.optype].append(place)
+    kinds = grouped((operation.optype, place) for place, operation in enumerate(trace.operations))
     ideal = np.empty(len(traced))
     for optype, places in kinds.items():
         values, there = traced[places], ~filled[places]
@@ -295,22 +293,17 @@ def _events(timelines: Timelines, ranks: Sequence[int]) -> Iterator[str]:
         name = operation.optype + (f" {operation.microbatch}" if operation.microbatch >= 0 else "")
         arguments = json.dumps({"optype": operation.optype, "mb": operation.microbatch, "chunk": operation.chunk})
         labels.append(f'"name": {json.dumps(name)}, "args": {arguments[:-1]}, ')
-    queues: dict[tuple[int, Stream], list[int]] = defaultdict(list)
-    for place, operation in enumerate(operations):
-        queues[operation.stage, operation.stream].append(place)
+    queues = grouped(((operation.stage, operation.stream), place) for place, operation in enumerate(operations))
     for version, timeline in versions.items():
         for (stage, stream), members in queues.items():
             thread = STREAMS.index(stream) + 1
             for dp in range(len(ranks)):
                 head = f'{{"ph": "X", "pid": {numbers[dp, stage, version]}, "tid": {thread}, "cat": "{version}", '
                 for place, offset in enumerate(offsets):
-                    start = timeline.start[members, dp, place]
+                    start, end = timeline.start[members, dp, place], timeline.end[members, dp, place]
                     # times of a trace are rounded, so that operations of a stream seem to overlap: they are cut
-                    ends = timeline.end[members, dp, place]
                     order = np.argsort(start, kind="stable")
-                    cut = ends.copy()
-                    cut[order[:-1]] = np.minimum(ends[order[:-1]], start[order[1:]])
-                    end = cut
+                    end[order[:-1]] = np.minimum(end[order[:-1]], start[order[1:]])
                     begin, took = (start + offset) * 1e6, np.maximum(end - start, 0.0) * 1e6
                     tail = f'"step": {timeline.steps[place]}}}}}'
                     for member, ts, dur in zip(members, begin.tolist(), took.tolist(), strict=True):

@@ -35,10 +35,7 @@ class NothingToCertify(ArnoldError):
 
 
 def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
-    """Return the certificate of an outcome.
-
-    :raises NothingToCertify: it has no placement, and no proof that there is none.
-    """
+    """Return the certificate of an outcome; raise NothingToCertify: neither a placement nor a proof that none is."""
     status, worth = outcome.status, outcome.evaluation
     if status not in ("optimal", "feasible", "infeasible"):
         fix = "give the solver more time: --time-limit"
@@ -60,18 +57,15 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
         )
         parts.append(part)
     named = [] if worth is None or proposal.nodes is None else proposal.nodes.tolist()
-    return Certificate(
+    return record_of(
+        Certificate,
+        outcome,
+        job,
         version=VERSION,
         job=job.name,
-        status=status,
-        alpha=job.alpha,
         level=cluster.level(job.level).name,
-        avoid=job.avoid,
         # the bound is of all nodes that the job may have
         slowest=HEALTHY if job.avoid == "strict" else None,
-        spread=outcome.spread,
-        objective=outcome.objective,
-        bound=outcome.bound,
         nodes=tuple(tuple(cluster.names[i] for i in row) for row in named),
         parts=tuple(parts),
         closer=_closer_claims(instance, outcome),
@@ -102,10 +96,9 @@ def _closer_claims(instance: Instance, outcome: Outcome) -> CloserClaims | None:
         if not needed:
             continue
         cells = proof.rows * proof.columns
-        grid = CertifiedGrid(
-            level=proof.level,
-            rows=proof.rows,
-            columns=proof.columns,
+        grid = record_of(
+            CertifiedGrid,
+            proof,
             capacities=tuple(min(capacity, cells) for capacity in proof.capacities[:cells]),
             refuted=tuple(RefutedPair(*pair.pair, pair.by, pair.witness) for pair in needed),
         )

@@ -43,10 +43,7 @@ class Grids:
 
     @classmethod
     def load(cls, source: Source) -> Self:
-        """Read a file of grids.
-
-        :raises InvalidInput: it is damaged, or a key says what cannot be.
-        """
+        """Read a file of grids, or raise InvalidInput: it is damaged, or a key says what cannot be."""
         document = load_document(source)
         return cls(document, document.parse(GridsFile).grids)
 
@@ -113,8 +110,7 @@ def running_nodes(live: LiveJob, job: Job, cluster: Cluster) -> IntArray:
             where=live.source,
             fix="correct its degrees of parallelism",
         )
-    by_rank = np.array([cluster.index_of[name] for name in live.nodes], dtype=np.int32)
-    nodes: IntArray = by_rank[job.grid.node_rank]
+    nodes: IntArray = np.array([cluster.index_of[name] for name in live.nodes], dtype=np.int32)[job.grid.node_rank]
     return nodes
 
 

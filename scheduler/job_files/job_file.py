@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from annotated_types import Ge, Interval, Len
 
 from ground.documents import load_document
-from ground.errors import InvalidInput, InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
+from ground.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
 from ground.files import Source
 from ground.records import AsWritten, JsonRecord, Prepared, record_of
 from scheduler.affinity import Gains, Model, Size, job_affinity, named_model
@@ -37,7 +37,7 @@ from scheduler.job import (
 from scheduler.job_on_cluster import NodeSizes, named_in_full, node_sizes, within_the_tree
 from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
-from topology.cluster import DEFAULT_GPUS, SECOND, Cluster
+from topology.cluster import DEFAULT_GPUS, GIVE_LEVELS, SECOND, Cluster
 from topology.taints import Toleration, parse_toleration
 
 MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
@@ -176,20 +176,14 @@ def constraints_of(written: Iterable[ConstraintFile]) -> Constraints:
 
 @lru_cache(1024)  # jobs of a trace, and pods of a gang, say the same
 def read_constraints(text: str) -> Constraints:
-    """Return what YAML (or JSON) says that stands in a job file under ``constraints``.
-
-    :raises InvalidJob: not such a list.
-    """
+    """Return what a text says as under ``constraints`` in a job file; raise InvalidJob: not such a list."""
     with _refused_as("constraints"):
         return constraints_of(load_document(Source("constraints", text)).parse(ConstraintFiles))
 
 
 @lru_cache(1024)
 def read_model(text: str) -> Model:
-    """Return what YAML (or JSON) says that stands in a job file under ``model``: its shape, or a name.
-
-    :raises InvalidJob: neither, or no model is called that.
-    """
+    """Return the model of a text as under ``model`` in a job file: its shape, or a name; raise InvalidJob: neither."""
     if not text.strip():
         return named_model("")
     with _refused_as("model"):
@@ -322,15 +316,12 @@ class JobFile:
                 fix = f"name one of {', '.join(tree) or 'none'}; {name} may stand in constraints"
                 raise UnknownName(second, where=where, fix=fix)
             if name not in (levels := [*tree, *beside]) and f"{SECOND}{name}" not in beside:
-                fix = f"levels of this cluster: {', '.join(levels) or 'none'}; --level-names renames them"
-                fix = f"{did_you_mean(name, levels)}{fix}"
+                known = f"levels of this cluster: {', '.join(levels)}; --level-names renames them"
+                fix = f"{did_you_mean(name, levels)}{known}" if levels else GIVE_LEVELS
                 raise UnknownName(f"the cluster has no level {name!r}", where=where, fix=fix)
-        if not cluster.levels:
-            fix = "give the nodes at least one level, e.g. a rack"
-            raise InvalidTopology("the cluster has no levels", where="--cluster", fix=fix)
+        cluster.default_level(where="--cluster")  # raises where there are no levels
         try:
-            job = within_the_tree(cluster, self.job)
-            check_held_together(cluster, job)
+            check_held_together(cluster, within_the_tree(cluster, self.job))
         except InvalidJob as error:
             raise InvalidJob(error.message, where=self.where(*error.where.split(".")), fix=error.fix) from None
 

@@ -22,10 +22,7 @@ class OwnRecords:
 
     @cached_property
     def measured(self) -> tuple[Gains, ...]:
-        """What the file says; empty where none is named.
-
-        :raises InvalidInput: the file is unusable.
-        """
+        """What the file says, empty where none is named; raises InvalidInput where it is unusable."""
         if self.records is None:
             return ()
         from scheduler.job_files.records_file import load_records

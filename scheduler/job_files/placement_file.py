@@ -168,7 +168,10 @@ def _named(dp: int, part: int, pp: int, parts: int) -> str:
     return f"dp {dp}, pp {pp}" + (f", part {part}" if parts > 1 or part else "")
 
 
-_RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)")
+_RANK_LINE = re.compile(r"rank\s+(?P<rank>\d{1,9})\s*=\s*(?P<node>\S+)")
+_TORCHRUN_LINE = re.compile(r"(?P<node>\S+)\s+torchrun\s.*--node[-_]rank[=\s]\s*(?P<rank>\d{1,9})\b")
+# what Open MPI and MPICH take beside a node, room for so many ranks: n01 slots=8 max_slots=8, n01:8
+_SLOTS = re.compile(r"(?P<node>[^\s:]+)(\s+slots\s*=\s*\d+(\s+max[-_]slots\s*=\s*\d+)?|:\d+)")
 _SCRIPT_NODES = re.compile(r"<< 'END OF NODES'\n(.*?)^END OF NODES$", re.MULTILINE | re.DOTALL)
 
 
@@ -176,12 +179,12 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
     """Read the nodes of a job in rank order, from a saved placement or a file that a launcher reads.
 
     A host file has a node a line, a line for each node rank or for each global rank (then each node as often as it has
-    GPUs); a rankfile of Open MPI has ``rank N=NODE``; of a batch script that ``arnold place`` wrote its list counts; a
-    hostlist on one line is taken in its order.
+    GPUs), with or without its slots; a rankfile of Open MPI has ``rank N=NODE``, lines of torchrun ``--node-rank=N``;
+    of a batch script that ``arnold place`` wrote its list counts; a hostlist on one line is taken in its order.
 
     :returns: the node of each cell, shape [rows, columns].
-    :raises InvalidInput: damaged; InvalidPlacement: another number of nodes than the job has, a node twice, or one that
-        the cluster does not have.
+    :raises InvalidInput: damaged; InvalidPlacement: another number of nodes than the job has, a rank left out, a node
+        twice, or one that the cluster does not have.
     """
     listed: list[tuple[str, str]] = []  # names, each with where it stands
     ranks: dict[int, tuple[str, str]] = {}
@@ -196,15 +199,20 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
         if not (words := line.partition("#")[0].strip()):
             continue
         place = source.at(number)
-        if (rank := _RANK_LINE.match(words)) is not None:
-            if int(rank[1]) in ranks:
-                twice = f"rank {rank[1]} is there twice"
-                raise InvalidPlacement(twice, where=place, fix="give each rank one node")
-            ranks[int(rank[1])] = (rank[2], place)
+        if (line_of := _RANK_LINE.match(words) or _TORCHRUN_LINE.match(words)) is not None:
+            rank = int(line_of["rank"])
+            if rank in ranks:
+                raise InvalidPlacement(f"rank {rank} is there twice", where=place, fix="give each rank one node")
+            ranks[rank] = (line_of["node"], place)
+        elif (with_slots := _SLOTS.fullmatch(words)) is not None and words not in cluster.index_of:
+            listed.append((with_slots["node"], place))
         else:
             names = [words] if words in cluster.index_of else expand_hostlist(words, where=place)
             listed += [(name, place) for name in names]
     if ranks:
+        if (absent := next(rank for rank in range(len(ranks) + 1) if rank not in ranks)) < len(ranks):
+            left_out = f"rank {absent} is left out, and rank {max(ranks)} is there"
+            raise InvalidPlacement(left_out, where=ranks[max(ranks)][1], fix="give each rank one node, from 0 on")
         listed = [ranks[rank] for rank in sorted(ranks)]
     spellings, cells, each = NodeNames(cluster.index_of), job.grid.cells, job.gpus_per_node
     if len(listed) in {job.parallelism.gpus, cells * each} - {cells}:
@@ -232,8 +240,7 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
             raise InvalidPlacement(f"node {own!r} is there twice, also in {holder[node]}", where=place, fix=fix)
         holder[node] = place
         order.append(node)
-    by_rank = np.array(order, dtype=np.int32)
-    nodes: IntArray = by_rank[job.grid.node_rank]
+    nodes: IntArray = np.array(order, dtype=np.int32)[job.grid.node_rank]
     return nodes
 
 

@@ -49,8 +49,7 @@ def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
 
     :returns: the job itself, alone, where there is nothing to choose.
     """
-    names = types_of(cluster, job)
-    pairs = [(name, size) for name in names for size in _sizes(job, name)]
+    pairs = [(name, size) for name in types_of(cluster, job) for size in _sizes(job, name)]
     if len(pairs) < 2:
         return (job.replace(node_sizes=(), gpus_per_node=pairs[0][1]) if job.node_sizes and pairs else job,)
     job = job.replace(node_sizes=())
@@ -203,8 +202,7 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
     others = ", ".join(f"{nodes:,} {why}" for why, nodes in held_nodes(cluster, job).items())
     few = f"{_needs(job)}, the cluster has {free:,} of {len(cluster):,}" + (f" ({others})" if others else "")
-    behind = repelling_taints(cluster, job)
-    ways = ", ".join(f"--tolerate {taint}" for taint in dict.fromkeys(map(str, behind)))
+    ways = ", ".join(f"--tolerate {taint}" for taint in dict.fromkeys(map(str, repelling_taints(cluster, job))))
     return few + (f"; {ways}, or tolerations of the job, would admit it to nodes that taints keep" if ways else "")
 
 
@@ -349,10 +347,7 @@ class RoomBeside:
 
 
 def room_beside(cluster: Cluster, job: Job, usable: BoolArray) -> Iterator[RoomBeside]:
-    """Yield what is asked of each second hierarchy that a job holds groups at.
-
-    :param usable: shape [nodes].
-    """
+    """Yield what is asked, of the usable nodes, of each second hierarchy that a job holds groups at."""
     for second in cluster.second_levels:
         if held := tuple(hold.family for hold in job.holds if hold.level == second.name):
             blocks = Blocks(*job.grid.tied(held))

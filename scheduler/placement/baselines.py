@@ -34,8 +34,7 @@ def tightest_first(request: Request) -> IntArray:
 
 def at_random(request: Request) -> IntArray:
     """Return free nodes in an order that depends on the seed alone."""
-    nodes = np.flatnonzero(request.admitted).astype(np.int32)
-    return np.random.default_rng(request.seed).permutation(nodes)
+    return np.random.default_rng(request.seed).permutation(np.flatnonzero(request.admitted).astype(np.int32))
 
 
 def fewest_minipods(request: Request) -> IntArray:
@@ -54,8 +53,7 @@ def bipartition(request: Request) -> IntArray:
     """Map the job graph onto the tree of switches, part by part; return the nodes row by row."""
     cells = np.arange(request.grid.cells, dtype=np.int32)
     placed = np.empty_like(cells)
-    everything = np.flatnonzero(request.admitted).astype(np.int32)
-    work = [(cells, _children(request, everything, 0), 0)]
+    work = [(cells, _children(request, np.flatnonzero(request.admitted).astype(np.int32), 0), 0)]
     while work:
         cells, siblings, depth = work.pop()
         if len(siblings) > 1:
@@ -79,8 +77,7 @@ def _children(request: Request, nodes: IntArray, depth: int) -> list[IntArray]:
     """Return the nodes, grouped by their domain at a level."""
     domain_of = request.cluster.levels[depth].domain_of[nodes]
     order = np.argsort(domain_of, kind="stable")
-    starts = np.flatnonzero(np.diff(domain_of[order])) + 1
-    return list(np.split(nodes[order], starts))
+    return list(np.split(nodes[order], np.flatnonzero(np.diff(domain_of[order])) + 1))
 
 
 def _split_cells(request: Request, cells: IntArray, room: int, other_room: int) -> tuple[IntArray, IntArray]:

@@ -100,10 +100,7 @@ class CellChoice:
                     self.cp.add(self._sum(place.get(domain, [])) == self._sum(other.get(domain, [])))
 
     def spread(self, term: TouchedDomains, members: Sequence[GroupCells] | None = None) -> cp_model.LinearExprT:
-        """Return at least the largest number of domains that a group touches.
-
-        :param members: the cells of each group, where they are known.
-        """
+        """Return at least the most domains that a group touches; ``members``: its cells, where they are known."""
         cp, members = self.cp, self.members(term) if members is None else members
         # of a group with one unit alone, or none, no more is decided than that it touches a domain, or what it touches
         least = max(1, *(len(still) for _, still in members))

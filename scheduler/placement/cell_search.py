@@ -146,10 +146,7 @@ class CellSearch:
         return MoveChoices.anywhere(self.cluster, self.job, admitted, depth=closest_named(self.cluster, self.job))
 
     def _up_to(self, slowest: float, floor: float, seconds: float) -> UpToSlowdown:
-        """Return the least objective on nodes up to a slowdown, or that there is none.
-
-        :param floor: what no placement on them is below.
-        """
+        """Return the least objective, ``floor`` at least, on nodes up to a slowdown, or that there is none."""
         cluster, job, until = self.cluster, self.job, clock() + seconds
         admitted = admissible(cluster, job, slowest=None if slowest == inf else slowest)
         if int(admitted.sum()) < job.grid.cells:

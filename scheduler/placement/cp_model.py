@@ -67,10 +67,7 @@ class CpModel(compiled.CpBaseModel):
         return IntVar(self.proto, variable.index)
 
     def add(self, constraint: BoundedLinearExpression | bool) -> Constraint:
-        """Add a linear constraint; one of numbers alone always holds, or never.
-
-        :raises TypeError: it is neither.
-        """
+        """Add a linear constraint; one of numbers alone always holds, or never; raise TypeError: it is neither."""
         if isinstance(constraint, BoundedLinearExpression):
             return self._constraint("_add_bounded_linear_expression", constraint)
         if not self.is_boolean_value(constraint):

@@ -59,10 +59,7 @@ class Slice:
 
 
 def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
-    """Search for any solution (or the best, when the model has an objective).
-
-    :raises ValueError: the model is none.
-    """
+    """Search for any solution, or the best where the model has an objective; raise ValueError: the model is none."""
     from scheduler.placement import cp_model
 
     solver = cp_model.CpSolver()

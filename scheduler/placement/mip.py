@@ -242,8 +242,7 @@ def hand_out(counts: IntArray, pools: list[IntArray], ranks: IntArray) -> IntArr
     nodes = np.empty(ranks.shape, dtype=np.int32)
     for k, pool in enumerate(pools):
         cells = np.flatnonzero(domain_of == k)
-        by_rank = cells[np.argsort(ranks.ravel()[cells])]
-        nodes.ravel()[by_rank] = pool[: len(cells)]
+        nodes.ravel()[cells[np.argsort(ranks.ravel()[cells])]] = pool[: len(cells)]
     return nodes
 
 

@@ -130,9 +130,7 @@ class MoveChoices:
     def tells_apart(self, terms: Sequence[Count]) -> bool:
         """Return whether each class lies in one domain of every level that some terms count at."""
         inside = (self.cluster.level(term.level).domain_of for term in terms)
-        return all(
-            bool((domain_of == domain_of[self.kinds.example][self.kinds.class_of]).all()) for domain_of in inside
-        )
+        return all((domain_of == domain_of[self.kinds.example][self.kinds.class_of]).all() for domain_of in inside)
 
     def touched_by_fixed(self, term: Count) -> BoolArray:
         """Return which domains each group touches with cells that cannot move, shape [groups, domains of the level]."""
@@ -241,11 +239,7 @@ class MoveModel:
             admits = np.zeros((len(choices.movers), len(room)), dtype=np.bool_)
             admits[:, choices.targets] = choices.reach
         self.cells = CellChoice(
-            model,
-            admits,
-            room,
-            mover_of_block[choices.block_of].ravel(),
-            homes=choices.home[choices.block_of].ravel(),
+            model, admits, room, mover_of_block[choices.block_of].ravel(), homes=choices.home[choices.block_of].ravel()
         )
         for c, taken in self.cells.takes.items():
             model.add(taken <= int(room[c]))

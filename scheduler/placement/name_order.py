@@ -97,10 +97,7 @@ class FoundChoice:
 
 
 class NodeRow:
-    """The nodes that a job may have, in order of names.
-
-    :param nodes: shape [nodes of the row], their indices.
-    """
+    """The nodes that a job may have, their indices in order of names, shape [nodes of the row]."""
 
     def __init__(self, cluster: Cluster, job: Job, nodes: IntArray) -> None:
         self.cluster, self.job, self.nodes = cluster, job, nodes

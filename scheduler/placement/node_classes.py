@@ -144,15 +144,18 @@ def classify(
     slowest: Sequence[float],
     *,
     own: Mapping[int, IntArray] = MappingProxyType({}),
+    seen: Sequence[Cluster] = (),
 ) -> NodeClasses:
     """Return the classes of a cluster for some jobs, at least one.
 
     :param slowest: for each job, up to which slowdown it may have nodes, besides what its ``avoid`` says.
     :param own: number of a job -> nodes that it has and may keep whatever is held against them.
+    :param seen: the cluster as each job has it, where flags or nodes kept out differ; empty = all have it alike.
     :raises UnknownName: a job names a level that the cluster does not have.
     """
     ways = [for_each_size(cluster, job) for job in jobs]
-    masks = [[_options(cluster, way, limit) for way in of_job] for of_job, limit in zip(ways, slowest, strict=True)]
+    of_jobs = zip(seen or [cluster] * len(jobs), ways, slowest, strict=True)
+    masks = [[_options(its, way, limit) for way in of_job] for its, of_job, limit in of_jobs]
     for j, nodes in own.items():
         (options,) = masks[j]
         for _, mask in options:
@@ -172,8 +175,7 @@ def classify(
         tuple(_demand(cluster, way, options, example) for way, options in zip(*of_job, strict=True))
         for of_job in zip(ways, masks, strict=True)
     )
-    sizes = np.bincount(numbers.reshape(-1), minlength=kinds.shape[1]).astype(np.int32)
-    return NodeClasses(class_of, sizes, demands)
+    return NodeClasses(class_of, np.bincount(numbers.reshape(-1), minlength=kinds.shape[1]).astype(np.int32), demands)
 
 
 def _options(cluster: Cluster, job: Job, slowest: float) -> list[tuple[float, BoolArray]]:

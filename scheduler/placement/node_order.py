@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
@@ -76,27 +75,21 @@ def name_ranks(cluster: Cluster) -> IntArray:
     return _ranks_of_same(_SameNames(cluster.names))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodesByName:
-    """All nodes, those of one domain of a level next to each other, there in order of names; read only."""
-
-    nodes: IntArray  # shape [nodes]
-    starts: IntArray  # shape [domains], where the nodes of each domain begin
-    sizes: IntArray  # shape [domains], how many these are
-
-
 @lru_cache(_KEPT)
-def _nodes_of_same(same: _SameNames, level: Level) -> NodesByName:
+def _nodes_of_same(same: _SameNames, level: Level) -> tuple[IntArray, IntArray, IntArray]:
     nodes = np.lexsort((_ranks_of_same(same), level.domain_of)).astype(np.int32)
     sizes = np.bincount(level.domain_of, minlength=len(level)).astype(np.int32)
     starts = np.cumsum(sizes, dtype=np.int32) - sizes
     for array in (nodes, starts, sizes):
         array.flags.writeable = False
-    return NodesByName(nodes, starts, sizes)
+    return nodes, starts, sizes
 
 
-def nodes_by_name(cluster: Cluster, level: Level) -> NodesByName:
-    """Return the nodes of each domain of a level in order of names, numbers in names by value."""
+def nodes_by_name(cluster: Cluster, level: Level) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the nodes of each domain of a level in order of names, numbers in names by value; read only.
+
+    :returns: all nodes, domain after domain, shape [nodes]; where those of each domain begin, and how many they are.
+    """
     return _nodes_of_same(_SameNames(cluster.names), level)
 
 
@@ -147,8 +140,7 @@ def numbered_by_name(cluster: Cluster, job: Job, nodes: IntArray) -> IntArray:
     numbered = by_digit.ravel()[job.grid.node_rank]
     domains, left, stages = cluster.level(job.level).domain_of[numbered], list(range(1, job.grid.columns)), [0]
     while left:
-        leaving = (domains[:, left] != domains[:, stages[-1:]]).sum(axis=0)
-        stages.append(left.pop(int(leaving.argmin())))
+        stages.append(left.pop(int((domains[:, left] != domains[:, stages[-1:]]).sum(axis=0).argmin())))
     return numbered[:, stages]
 
 

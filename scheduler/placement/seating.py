@@ -86,11 +86,11 @@ def nodes_of(cluster: Cluster, job: Job, closest: IntArray, admitted: BoolArray)
     flat = closest.ravel()
     wanted = np.bincount(flat)
     used = wanted.nonzero()[0]
-    by_name = nodes_by_name(cluster, cluster.levels[-1])
-    sizes = by_name.sizes[used]
+    by_name, starts, sizes = nodes_by_name(cluster, cluster.levels[-1])
+    sizes = sizes[used]
     ends = sizes.cumsum()
     # all nodes of each used domain, one domain after another
-    seats = by_name.nodes[np.arange(ends[-1]) + (by_name.starts[used] - ends + sizes).repeat(sizes)]
+    seats = by_name[np.arange(ends[-1]) + (starts[used] - ends + sizes).repeat(sizes)]
     taken = admitted[seats]
     offered = np.add.reduceat(taken, ends - sizes, dtype=np.int64)
     for i in (wanted[used] < offered).nonzero()[0].tolist():
@@ -231,8 +231,7 @@ def refine(
             )
     options = [of_shape[site.parcel.shape] for site in sites]
     group_counts = {family: len(job.grid.groups[family].sizes) for family in families}
-    parcels = [site.parcel for site in sites]
-    chosen = choose_fillings(parcels, options, weights=weights, group_counts=group_counts)
+    chosen = choose_fillings([site.parcel for site in sites], options, weights=weights, group_counts=group_counts)
     total = (np.bincount(closer.domain_of, minlength=len(closer)) // blocks.size).astype(np.int32)
     child_of_cell = np.empty(domain_of_cell.size, dtype=np.int32)
     for site, child in zip(sites, chosen, strict=True):
@@ -470,8 +469,7 @@ class Fillings:
         for family, total in totals.items():
             touched = self.touched[family]
             # what the other domains cost whatever it does
-            others = int(total.max())
-            worst[family] = np.maximum(others, (total[parcel.groups[family].ids] + touched).max(axis=1))
+            worst[family] = np.maximum(int(total.max()), (total[parcel.groups[family].ids] + touched).max(axis=1))
             mean[family] = touched.sum(axis=1) / len(total)
         return _order(worst, mean, self.used, weights)[0]
 
@@ -608,8 +606,7 @@ def _number(values: IntArray) -> IntArray:
 
 def _number_rows(mask: BoolArray) -> IntArray:
     """Return the kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
-    packed = np.packbits(mask, axis=1)
-    _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    _, first, kind = np.unique(np.packbits(mask, axis=1), axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
 
 

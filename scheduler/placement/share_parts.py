@@ -204,12 +204,12 @@ class SharePart:
         cases = self._add_edges(costs, most, counted)
         inner = rectangle_case(self.cp, self.demand, self._room(), partial(_worthy, costs, most))
         if inner is not None:
-            cases.append((inner.on, *inner.pair))
+            cases.append(inner[0])
         self._one_of(on for on, _, _ in cases)
         for k, blocks in self.blocks_in.items():
             inside = self._along_edges(k)
-            if inner is not None and k in inner.blocks:
-                inside.append(inner.blocks[k])
+            if inner is not None and k in inner[1]:
+                inside.append(inner[1][k])
             self.cp.add(sum(inside) == blocks)
         return cases
 
@@ -307,8 +307,7 @@ class SharePart:
                 places = dict[int, list[int]]()
                 for (size, k), count in self.parts[number].items():
                     places.setdefault(size, []).extend([k] * solver.value(count))
-                home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
-                return home[shape.part_of_block]
+                return np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)[shape.part_of_block]
         return None
 
 
@@ -435,19 +434,13 @@ def _case(
     return EdgeCase(by_rows, on, spread, counts)
 
 
-@dataclass(frozen=True, slots=True)
-class RectangleCase:
-    """S and R both at least 2."""
-
-    on: Variable
-    pair: tuple[Variable, Variable]  # (S, R); 0 where it is off
-    blocks: Mapping[int, Variable]  # domain -> blocks in it
-
-
 def rectangle_case(
     cp: cp_model.CpModel, demand: NodeDemand, room: Mapping[int, int], worthy: Callable[[Pair], bool]
-) -> RectangleCase | None:
-    """Add what every placement with S and R both at least 2 satisfies; ``None`` = there is none that is of use."""
+) -> tuple[Case, Mapping[int, Variable]] | None:
+    """Add what every placement with S and R both at least 2 satisfies; return the case, and the blocks in each domain.
+
+    ``None`` = there is none that is of use.
+    """
     room = {k: top for k, top in room.items() if top}
     most = min(demand.rows, len(room)), min(demand.columns, len(room))
     if min(most) < 2 or not worthy((2, 2)):
@@ -461,7 +454,7 @@ def rectangle_case(
     cp.add(sum(blocks.values()) == demand.rows * demand.columns * on)
     cp.add(sum(rows) <= demand.rows * pp)
     cp.add(sum(columns) <= demand.columns * dp)
-    return RectangleCase(on, (dp, pp), blocks)
+    return (on, dp, pp), blocks
 
 
 def _rectangle(cp: cp_model.CpModel, demand: NodeDemand, blocks: Variable, most: int) -> tuple[Expression, Expression]:

@@ -74,15 +74,6 @@ class ShareModel:
         return answer, solver
 
 
-def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
-    """Return a weighted sum; of none at all 0."""
-    from scheduler.placement import cp_model
-
-    return cp_model.LinearExpr.sum(
-        [weight * expression for weight, expression in zip(weights, expressions, strict=True)]
-    )
-
-
 def taken(part: JobWays | RunningPart, solver: cp_model.CpSolver) -> Counter[int]:
     """Return the nodes of each class that a job takes in a solution, classes without any left out."""
     return Counter({c: count for c, take in part.takes.items() if (count := int(solver.value(take)))})
@@ -213,8 +204,7 @@ def by_units(cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: 
     for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
         home, goes = int(share.homes[cell]), cells.goes[name]
         for c, here in goes.items():
-            admits = [(on, bool(of.admits[c])) for on, of in zip(chosen, options, strict=True)]
-            only_if_admitted(cp, here, 1, admits)
+            only_if_admitted(cp, here, 1, [(on, bool(of.admits[c])) for on, of in zip(chosen, options, strict=True)])
         moved.append(size - size * goes[home] if home in goes else size)
     # no group leaves its domain where that is hard, and the objective is no larger than now; of few units no group can
     # touch more domains than it may
@@ -268,8 +258,7 @@ def by_counts(cp: cp_model.CpModel, share: RunningShare, sizes: IntArray) -> Run
             left[home] -= stay[-1]
         coming = left.elements()
         lines = np.array([c if stays else next(coming) for c, stays in zip(homes, stay, strict=True)], dtype=np.int32)
-        spread = lines[:, None] if by_rows else lines[None, :]
-        return np.broadcast_to(spread, grid.shape).reshape(-1).copy()
+        return np.broadcast_to(lines[:, None] if by_rows else lines[None, :], grid.shape).reshape(-1).copy()
 
     return RunningPart.of(cp, share, part.takes, moved, targets)
 

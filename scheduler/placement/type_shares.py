@@ -114,5 +114,4 @@ def _solve(
                 objective.SetCoefficient(share, rate)
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
         return None
-    of_jobs = np.array([[share.solution_value() for share in row] for row in shares])
-    return objective.Value(), of_jobs.clip(0.0, 1.0)
+    return objective.Value(), np.array([[share.solution_value() for share in row] for row in shares]).clip(0.0, 1.0)

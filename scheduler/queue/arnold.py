@@ -19,15 +19,7 @@ from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.queue.policy import (
-    CapacityReservation,
-    ClusterState,
-    HeldNodes,
-    Keep,
-    PriorityFirst,
-    Running,
-    Waiting,
-)
+from scheduler.queue.policy import CapacityReservation, ClusterState, HeldNodes, Keep, PriorityFirst, Running, Waiting
 from topology.cluster import Cluster
 
 

@@ -69,10 +69,7 @@ class LivePass:
                 self._dispatch.backlog.leave(self._waiting.pop(key))
 
     def tell(self, *, found: bool, possible: bool, objective: float = inf) -> None:
-        """Take note of what came of the last question.
-
-        :param possible: whether it would have room if the cluster were empty.
-        """
+        """Take note of the answer; ``possible``: whether it would have room if the cluster were empty."""
         if self.candidate is not None:
             self.candidate.found, self.candidate.possible, self.candidate.objective = found, possible, objective
 
@@ -160,8 +157,7 @@ def _placed(
     free, why, units = 0, "", live.state.free
     for keep in candidate.offers:
         # most have no room, which takes no tree to see
-        left = units if keep is None else units - keep
-        free = int(np.count_nonzero(usable & (left >= candidate.job.gpus)))
+        free = int(np.count_nonzero(usable & ((units if keep is None else units - keep) >= candidate.job.gpus)))
         if free < candidate.job.nodes:
             continue
         instance = live.free_for(key, keep)

@@ -149,8 +149,7 @@ class _Clearing:
     def _among(self, mask: BoolArray) -> VictimSet | None:
         """Return the cheapest set that makes enough room among some nodes."""
         needed = self._job.nodes - int(np.count_nonzero(mask & self._clear))
-        numbers = self._set_of[mask & (self._set_of >= 0)]
-        counts = np.bincount(numbers, minlength=len(self._sets))
+        counts = np.bincount(self._set_of[mask & (self._set_of >= 0)], minlength=len(self._sets))
         by_priority = sorted(np.flatnonzero(counts).tolist(), key=lambda number: self._sets[number].priority)
         together = np.cumsum(counts[by_priority])
         if needed <= 0 or not len(together) or together[-1] < needed:

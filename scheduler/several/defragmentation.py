@@ -40,7 +40,6 @@ from scheduler.placement.share_program import (
     by_what_leaves,
     exact_units,
     taken,
-    total,
 )
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.repair import of_its_type
@@ -206,7 +205,7 @@ def _cheapest(
     if now.proposal.nodes is not None:
         search.found(now.proposal.nodes, [incumbent.nodes for incumbent in running])
     if empty is not None and empty.proposal.nodes is not None:
-        search.learn(empty.proposal.nodes)
+        search.seen.learn(empty.proposal.nodes)
     search.run(limits, end)
     answer = _answer(search, stays, now, empty, target=target)
     stopped_at = ended_at(limits.seconds) if search.out_of_time else None
@@ -325,7 +324,7 @@ class MoveSearch:
         self.out_of_time = False  # whether it ended without a proof, and more time could have found more
         self.bound: tuple[int, int] = (limit.target, 0)  # no plan has a smaller rank
         self._units, self._by_cell = exact_units(shares), ways_by_cell(classes.demands[:1])
-        self._seen = SeenPlacements(question, 0, classes, self._by_cell)
+        self.seen = SeenPlacements(question, 0, classes, self._by_cell)  # of the new job
         # one unit of the objective outweighs all moves together
         self._scale = sum(share.price if limit.by_jobs else len(share.homes) for share in shares) + 1
         self._random = Random()
@@ -334,10 +333,6 @@ class MoveSearch:
     def proved(self) -> bool:
         """Whether no plan has a smaller rank, or there is none."""
         return self.impossible or (self.plan is not None and self.bound >= self.plan.rank)
-
-    def learn(self, nodes: IntArray) -> None:
-        """Keep a placement of the new job, on any nodes of the cluster."""
-        self._seen.learn(nodes)
 
     def found(self, nodes: IntArray, running: Sequence[IntArray]) -> None:
         """Take in a plan if it keeps all rules, and no running job gets worse; the evaluator weighs each."""
@@ -348,7 +343,7 @@ class MoveSearch:
         pairs = list(zip(self.running, running, strict=True))
         if any(not self._as_good(incumbent, after) for incumbent, after in pairs):
             return
-        self.learn(nodes)
+        self.seen.learn(nodes)
         price = 0
         for incumbent, after in pairs:
             moved = int((incumbent.nodes != after).sum())
@@ -367,8 +362,8 @@ class MoveSearch:
         self._start(limits, end)
         while not self.proved and clock() < end:
             rank = None if self.plan is None else self.plan.rank
-            if len(self._seen) > seen:
-                seen = len(self._seen)
+            if len(self.seen) > seen:
+                seen = len(self.seen)
                 limits.say("laying shapes out")
                 self._pack(end)
             if more and not self.proved and clock() < end:
@@ -414,18 +409,19 @@ class MoveSearch:
         every = np.concatenate([np.empty(0, dtype=np.int32), *kept.values()])
         model = ShareModel(self.classes.sizes - np.bincount(every, minlength=len(self.classes.sizes)))
         new = model.add_job(self.classes.demands[0])
-        cost = self._seen.offer(new, most=most, count=MOST_SHAPES)
+        cost = self.seen.offer(new, most=most, count=MOST_SHAPES)
         for i, (share, units) in enumerate(zip(self.shares, self._units, strict=True)):
             if i not in kept and share.moves_by:
                 model.running.append(by_counts(model.cp, share, model.sizes))
             elif i not in kept:
-                pieces = share.pieces if units is None else units
-                model.running.append(by_units(model.cp, share, model.sizes, pieces))
+                model.running.append(by_units(model.cp, share, model.sizes, share.pieces if units is None else units))
         return self._program(model, new, cost, most, kept)
 
     def _program(
         self, model: ShareModel, new: JobWays, cost: Variable, most: int | None, kept: Mapping[int, IntArray]
     ) -> MoveProgram:
+        from scheduler.placement.cp_model import LinearExpr
+
         if most is not None:
             model.cp.add(cost <= most)
         model.share()
@@ -433,15 +429,16 @@ class MoveSearch:
         objective = model.cp.new_int_var(target, max(target, top(cost)), "")
         model.cp.add(objective >= cost)
         if by_jobs:
-            price = total([part.share.price for part in model.running], [part.any_moved for part in model.running])
+            prices = [part.share.price for part in model.running]
+            price = LinearExpr.weighted_sum([part.any_moved for part in model.running], prices)
         else:
-            price = total([1] * len(model.running), [part.moved for part in model.running])
+            price = LinearExpr.sum([part.moved for part in model.running])
         for i, places in kept.items():
             moved = int((places != self.shares[i].homes).sum())
             price += self.shares[i].price * bool(moved) if by_jobs else moved
         if self.limit.most is not None:
             model.cp.add(price <= self.limit.most)
-        return MoveProgram(model, new, cost, total([self._scale, 1], [objective, price]), kept)
+        return MoveProgram(model, new, cost, self._scale * objective + price, kept)
 
     def _pack_some(self, end: float, few: int) -> None:
         """Lay the new job and a few running ones out again, the others where they are in the best plan."""
@@ -462,8 +459,7 @@ class MoveSearch:
         """
         program = self._of_bound(self.limit.target, leaving=True)
         answer, solver = self._least(program, end)
-        least = (self.limit.target + 1, 0) if answer == "no" else self._ranked(solver)
-        self.bound = max(self.bound, least)
+        self.bound = max(self.bound, (self.limit.target + 1, 0) if answer == "no" else self._ranked(solver))
         if answer != "yes" or self.proved:
             return
         leaving = {i for i, part in enumerate(program.model.running) if solver.value(part.moved)}
@@ -553,24 +549,24 @@ class MoveSearch:
         decided = bool(targets) or not self.shares  # else only the number of nodes of each running job is known
         used = sum((taken(part, solver) for part in program.model.running), Counter[int]())
         granted = self._granted(targets) if decided else self._split(self.classes.class_of >= 0, used)
-        cluster, job, seen = self.question.cluster, self.question.jobs[0], len(self._seen)
+        cluster, job, seen = self.question.cluster, self.question.jobs[0], len(self.seen)
         if decided and program.new.chosen(solver).cells is not None:
             nodes = self._new_placed(program, solver, granted)
             assert nodes is not None
             self.found(nodes, self._settled(nodes, targets))
-            return len(self._seen) > seen
+            return len(self.seen) > seen
         seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - clock()))
         there = run(self._solver, only(cluster, granted), job, replace(limits, seconds=seconds))
         if there.proposal.nodes is None or there.evaluation is None or there.bound is None:
             return False
-        self.learn(there.proposal.nodes)
+        self.seen.learn(there.proposal.nodes)
         if decided:
             self.found(there.proposal.nodes, self._settled(there.proposal.nodes, targets))
         bound = self.question.whole(self.question.priced(0, there.bound, job.speed_on(there.evaluation.gpu_types)))
         if bound > max(self.limit.target, int(solver.value(program.objective))):
             program.new.exclude(self.classes.count(granted), cost=program.objective, least=bound)
             return True
-        return len(self._seen) > seen
+        return len(self.seen) > seen
 
     def _least(self, program: MoveProgram, end: float, effort: float = EFFORT) -> tuple[Answer, Solution]:
         """Search for the least rank, for at most half of the time that is left."""
@@ -591,8 +587,7 @@ class MoveSearch:
 
     def _split(self, free: BoolArray, later: Mapping[int, int]) -> BoolArray:
         """Return nodes for the new job, without as many of each class as others need, the last in order."""
-        kept = last_of_each(self.question.cluster, self.classes, free, later)
-        return free & ~kept & self.classes.admitted(0)
+        return free & ~last_of_each(self.question.cluster, self.classes, free, later) & self.classes.admitted(0)
 
     def _settled(self, nodes: IntArray, targets: Sequence[IntArray]) -> list[IntArray]:
         """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""

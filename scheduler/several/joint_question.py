@@ -26,13 +26,7 @@ from scheduler.placement.admission import blocks_at, for_each_size
 from scheduler.placement.exact.solve import solve_grid
 from scheduler.placement.node_classes import NodeClasses, NodeDemand, NodeOption, orderly, seat_in_classes
 from scheduler.placement.seating import seat
-from scheduler.placement.share_parts import (
-    CellWays,
-    OptionCosts,
-    PlacementShape,
-    even_rectangles,
-    shape_placed,
-)
+from scheduler.placement.share_parts import CellWays, OptionCosts, PlacementShape, even_rectangles, shape_placed
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.cluster import BoolArray, Cluster, IntArray
 
@@ -52,11 +46,17 @@ class JointQuestion:
     cluster: Cluster
     jobs: tuple[Job, ...]
     weights: tuple[float, ...]  # one for each job, above 0
+    # the cluster as each job has it: flags and nodes that are kept out may differ; empty = all have it alike
+    seen: tuple[Cluster, ...] = ()
+
+    def seen_by(self, j: int) -> Cluster:
+        """Return the cluster as one job has it."""
+        return self.seen[j] if self.seen else self.cluster
 
     @cached_property
-    def emptied(self) -> Cluster:
-        """The cluster with no node in use."""
-        return self.cluster.emptied()
+    def emptied(self) -> tuple[Cluster, ...]:
+        """The cluster as each job has it, with no node in use."""
+        return tuple(self.seen_by(j).emptied() for j in range(len(self.jobs)))
 
     @cached_property
     def _ways(self) -> tuple[Mapping[int, Job], ...]:
@@ -69,7 +69,7 @@ class JointQuestion:
 
     def cost(self, j: int, nodes: IntArray) -> float:
         """Return what a placement of one job adds to the sum; infinite where it breaks a rule."""
-        worth = worth_of(self.cluster, self.sized(j, nodes), nodes)
+        worth = worth_of(self.seen_by(j), self.sized(j, nodes), nodes)
         return inf if worth is None else self.cost_of(j, worth)
 
     def cost_of(self, j: int, worth: Evaluation) -> float:
@@ -119,10 +119,7 @@ class JointQuestion:
 
 
 def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
-    """Return the cluster with all other nodes in use.
-
-    :param nodes: shape [nodes].
-    """
+    """Return the cluster with all other nodes in use than some, shape [nodes]."""
     return cluster.replace(free_gpus=np.where(nodes, cluster.free_gpus, 0).astype(cluster.free_gpus.dtype))
 
 
@@ -149,7 +146,7 @@ def least_alone(question: JointQuestion, j: int, alone: Outcome) -> float | None
 
     :param alone: the outcome of the job by itself, whose slowest node says which these are.
     """
-    slowest = slowest_allowed(question.cluster, question.jobs[j], [alone])
+    slowest = slowest_allowed(question.seen_by(j), question.jobs[j], [alone])
     if alone.evaluation is None:
         return None
     if not alone.by_type:
@@ -187,12 +184,11 @@ class SeenPlacements:
 
     def learn(self, nodes: IntArray) -> None:
         """Take in a placement, on any nodes of the cluster; one that breaks a rule is left out."""
-        question, empty = self._question, self._question.emptied
+        question, empty = self._question, self._question.emptied[self._j]
         job = question.sized(self._j, nodes)
         if (worth := worth_of(empty, job, nodes)) is None:
             return
-        sizes = [demand.job.gpus_per_node for demand in self._classes.demands[self._j]]
-        w = sizes.index(job.gpus_per_node)
+        w = [demand.job.gpus_per_node for demand in self._classes.demands[self._j]].index(job.gpus_per_node)
         demand, classes = self._classes.demands[self._j][w], self._classes.class_of[nodes.ravel()]
         if not demand.beside:
             shape = shape_placed(empty, job, worth, nodes, movable=demand.movable)
@@ -212,8 +208,7 @@ class SeenPlacements:
             if way.demand.beside and (j, w) in self._by_cell:
                 costs.append(way.add_cells(question.term_prices(j, options)))
             elif way.demand.beside:
-                cheapest = sorted(self._cells[w].values(), key=lambda seen: seen[1])
-                costs.append(way.add_known(cheapest[:count]))
+                costs.append(way.add_known(sorted(self._cells[w].values(), key=lambda seen: seen[1])[:count]))
             else:
                 shapes = self._offered(way.demand, self._shapes[w].values(), most=most, count=count)
                 prices = [
@@ -317,17 +312,18 @@ def placed_as_in(
 
 
 def seated_again(
-    cluster: Cluster, jobs: Sequence[Job], *, nodes: Sequence[IntArray], classes: NodeClasses
+    question: JointQuestion, jobs: Sequence[Job], *, nodes: Sequence[IntArray], classes: NodeClasses
 ) -> list[IntArray]:
     """Return other nodes for some placements, closer together at closer levels: each cell stays in its domain.
 
-    :param jobs: the jobs of the classes, each as one for nodes of the size that it has.
+    :param jobs: those of the question, each as one for nodes of the size that it has.
     :param nodes: of each job, shape [rows, columns], none twice.
     """
     left, after = classes.class_of >= 0, []
     for own in nodes:
         left[own.ravel()] = False
     for j, (job, own) in enumerate(zip(jobs, nodes, strict=True)):
+        cluster = question.seen_by(j)
         left[own.ravel()] = True
         after.append(own)
         if job.grid.aligned:
@@ -335,8 +331,7 @@ def seated_again(
             granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[own].max())
             # one after the other a job may have come to nodes slower than it has alone
             granted[own.ravel()] = True
-            domain_of_cell = cluster.level(job.level).domain_of[own]
-            again = _seated(cluster, within_the_tree(cluster, job), domain_of_cell, granted)
+            again = _seated(cluster, within_the_tree(cluster, job), cluster.level(job.level).domain_of[own], granted)
             now, then = (worth_of(cluster, job, placed) for placed in (own, again))
             if now is not None and then is not None and _rank(then) < _rank(now):
                 after[-1] = again

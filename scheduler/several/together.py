@@ -108,16 +108,23 @@ class JointOutcome:
 
 
 def place_together(
-    cluster: Cluster, jobs: Sequence[Job], weights: Sequence[float], *, solver: PlacementAlgorithm, limits: Limits
+    cluster: Cluster,
+    jobs: Sequence[Job],
+    weights: Sequence[float],
+    *,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+    seen: Sequence[Cluster] = (),
 ) -> JointOutcome:
     """Place several jobs at once, at least one.
 
     :param weights: of the jobs' objectives, above 0.
+    :param seen: the cluster as each job has it, where flags or nodes kept out differ; empty = all have it alike.
     :param solver: places one job; its bounds are believed only as far as the evaluator goes.
     :raises InvalidJob: a job cannot be cut into nodes; UnknownName: one names a level that the cluster does not have.
     """
     started = stopwatch()
-    question = JointQuestion(cluster, tuple(jobs), tuple(weights))
+    question = JointQuestion(cluster, tuple(jobs), tuple(weights), tuple(seen))
     with on_clock(limits.clock, limits.seconds) as timer:
         answer = _answer(question, solver, limits, notes=())
         if answer.status == "infeasible" and any(job.avoid == "price" for job in question.jobs):
@@ -128,7 +135,8 @@ def place_together(
             outcomes = []
             for j, outcome in enumerate(with_any.outcomes):
                 assert outcome.proposal.nodes is not None
-                judged = judge(outcome.algorithm, cluster, question.sized(j, outcome.proposal.nodes), outcome.proposal)
+                job = question.sized(j, outcome.proposal.nodes)
+                judged = judge(outcome.algorithm, question.seen_by(j), job, outcome.proposal)
                 judged = replace(judged, gpus_per_node=outcome.gpus_per_node)
                 outcomes.append(judged.after(with_any.stopped_at))
             answer = replace(with_any, outcomes=tuple(outcomes))
@@ -149,9 +157,9 @@ def _answer(
         limits.say(f"{job.name} alone")
         # one that takes long must not leave the others without time: a job without a proof leaves the sum without one
         part = replace(limits, seconds=max(seconds / (2 * count), (alone_end - clock()) / (count - j)))
-        alone.append(run_on_its_levels(solver, question.cluster, job, part))
-    slowest = [slowest_allowed(question.cluster, job, [own]) for job, own in zip(question.jobs, alone, strict=True)]
-    classes = classify(question.cluster, question.jobs, slowest)
+        alone.append(run_on_its_levels(solver, question.seen_by(j), job, part))
+    slowest = [slowest_allowed(question.seen_by(j), job, [alone[j]]) for j, job in enumerate(question.jobs)]
+    classes = classify(question.cluster, question.jobs, slowest, seen=question.seen)
     misfits = [j for j, own in enumerate(alone) if own.status == "infeasible"]
     seconds = min(COUNT_SECONDS, limits.seconds)
     left_out = fewest_left_out(classes, question.weights, misfits=misfits, seconds=seconds)
@@ -182,13 +190,16 @@ def _answer(
         return JointOutcome("timeout", turns=turns, reason=reason, notes=notes, stopped_at=stopped_at)
     limits.say("closer levels")
     jobs = [question.sized(j, nodes) for j, nodes in enumerate(search.nodes)]
-    seated = seated_again(question.cluster, jobs, nodes=search.nodes, classes=classes)
+    seated = seated_again(question, jobs, nodes=search.nodes, classes=classes)
     seated = _experts_together(question, jobs, seated, classes=classes, solver=solver, limits=limits)
     outcomes = tuple(_judged(question, j, nodes, alone[j]).after(stopped_at) for j, nodes in enumerate(seated))
     bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
     status: Status = "optimal" if bound == search.cost else "feasible"
-    usable = (admissible(question.cluster, job) for job in question.jobs)
-    if any((question.cluster.slowdown[own] > most).any() for own, most in zip(usable, slowest, strict=True)):
+    seen = [question.seen_by(j) for j in range(count)]
+    if any(
+        (its.slowdown[admissible(its, job)] > most).any()
+        for its, job, most in zip(seen, question.jobs, slowest, strict=True)
+    ):
         # what was searched are nodes as slow as each job has alone; on others no job does better than its own bound
         least = 0.0
         for j, (job, own) in enumerate(zip(question.jobs, alone, strict=True)):
@@ -243,9 +254,10 @@ def _experts_together(
 
     Nothing else gets worse: it is the first thing that decides between equal objectives.
     """
-    cluster, after = question.cluster, list(nodes)
-    spread = [j for j, job in enumerate(jobs) if (evaluate(cluster, job, nodes[j]).experts or 1) > 1]
+    after = list(nodes)
+    spread = [j for j, job in enumerate(jobs) if (evaluate(question.seen_by(j), job, nodes[j]).experts or 1) > 1]
     for j in spread:
+        cluster = question.seen_by(j)
         now = evaluate(cluster, jobs[j], after[j])
         granted = classes.admitted(j) & (cluster.slowdown <= slowest_in_use(cluster, now))
         granted[after[j].ravel()] = True
@@ -265,7 +277,7 @@ def _experts_together(
 
 def _judged(question: JointQuestion, j: int, nodes: IntArray, alone: Outcome) -> Outcome:
     """Return the outcome of one job: its placement beside the others, its bound that of the job alone."""
-    cluster, job = question.cluster, question.sized(j, nodes)
+    cluster, job = question.seen_by(j), question.sized(j, nodes)
     bound = bound_at(speed_of(cluster, job, nodes), job, alone)
     kept = alone.proposal
     proposal = Proposal(
@@ -330,15 +342,16 @@ def in_turn(
     :returns: the result, and the nodes of each job in order of numbers, shape [rows, columns]; none when one is stuck.
     """
     names = tuple(question.jobs[j].name for j in order)
-    cluster, placed, end = question.cluster, {}, clock() + limits.seconds
+    busy, placed, end = list[int](), dict[int, IntArray](), clock() + limits.seconds
     for at, j in enumerate(order):
         seconds = max(LEAST_SECONDS, (end - clock()) / (len(order) - at))
         part = replace(limits, seconds=seconds)
+        cluster = question.seen_by(j).with_busy(busy)
         outcome = run_on_its_levels(solver, cluster, question.jobs[j], part) if at else alone[j]
         if outcome.evaluation is None or outcome.proposal.nodes is None:
             return TurnResult(names, None, question.jobs[j].name), []
         placed[j] = outcome.proposal.nodes
-        cluster = cluster.with_busy(placed[j].ravel().tolist())
+        busy += placed[j].ravel().tolist()
     nodes = dict(sorted(placed.items()))
     objective = sum(question.cost(j, of_job) for j, of_job in nodes.items())
     return TurnResult(names, objective, None), list(nodes.values())
@@ -510,8 +523,7 @@ class JointSearch:
                 self.out_of_time = True
                 return
             # each on the nodes that it may have, as before
-            cluster = only(self.question.cluster, self.classes.admitted(j))
-            again = self._run(j, cluster, seconds)
+            again = self._run(j, only(self.question.seen_by(j), self.classes.admitted(j)), seconds)
             self.out_of_time |= again.stopped_at is not None
             if again.proposal.nodes is not None:
                 self.least[j] = max(self.least[j], self._bound_alone(j, again))
@@ -552,7 +564,8 @@ class JointSearch:
         grants = disjoint_grants(question.cluster, self.classes, shares, free=free)
         after = list(self.nodes) or [np.empty(0, dtype=np.int32)] * len(moving)
         for j, part, granted in zip(moving, model.parts, grants, strict=True):
-            placed = placed_as_in(question.cluster, part.chosen(solver), solver, classes=self.classes, granted=granted)
+            chosen = part.chosen(solver)
+            placed = placed_as_in(question.seen_by(j), chosen, solver, classes=self.classes, granted=granted)
             assert placed is not None
             after[j] = placed
         self.found(after)
@@ -609,13 +622,14 @@ class JointSearch:
         """Search the share of each job, with all that is left besides; return whether any was proved to be dearer than
         the program thought, and is excluded from it.
         """
-        question, cluster, excluded = self.question, self.question.cluster, False
+        question, excluded = self.question, False
         shares = [taken(part, solver) for part in model.parts]
         free: BoolArray = self.classes.class_of >= 0
         nodes: list[IntArray] = []
         for j, (job, part) in enumerate(zip(question.jobs, model.parts, strict=True)):
             if clock() > self._end:
                 return excluded
+            cluster = question.seen_by(j)
             later = last_of_each(cluster, self.classes, free, sum(shares[j + 1 :], Counter()))
             granted = free & self.classes.admitted(j) & ~later
             cost = int(solver.value(self._costs[j]))

@@ -164,9 +164,8 @@ class _CloserRecount:
         above = cluster.level(job.level).name
         here = [term for term in objective_terms(cluster, job) if term.level == above and term.family in ("dp", "pp")]
         weights = tuple(sum(term.weight for term in here if term.family == family) for family in ("dp", "pp"))
-        others = sum(term.weight for term in objective_terms(cluster, job) if term not in here)
         # every other term has a spread of 1 at least
-        most = self.worth.objective - others
+        most = self.worth.objective - sum(term.weight for term in objective_terms(cluster, job) if term not in here)
         regions = [CountedRegion(number) for number in range(len(self._choices))]
         try:
             for name in closer_levels(cluster, job):
@@ -221,8 +220,7 @@ class _CloserRecount:
         if region.domain is None or self.cluster.level_index(above) != region.depth:
             rooms = self._rooms_inside(region, level, above)
             columns = fewest_touched(grid.rows, grid.columns, rooms) if held.dp == 1 else 1
-            rows = fewest_touched(grid.columns, grid.rows, rooms) if held.pp == 1 else 1
-            floor = Spread(columns, rows)
+            floor = Spread(columns, fewest_touched(grid.columns, grid.rows, rooms) if held.pp == 1 else 1)
         costs = self._costs(grid, level, (self.job.alpha, self.job.beta), floor)
         return min(float(costs.min()), self.worth.closer[level])
 

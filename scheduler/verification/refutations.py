@@ -328,8 +328,7 @@ class Covering:
         # a touch that is left over is charged, and was given up too
         rows = self.row_touches - corner[0] - np.arange(table.shape[0])
         columns = self.column_touches - corner[1] - np.arange(table.shape[1])
-        left_over = self.row_charge * rows[:, None] + self.column_charge * columns[None, :]
-        return bool((table + left_over <= slack).any())
+        return bool((table + (self.row_charge * rows[:, None] + self.column_charge * columns[None, :]) <= slack).any())
 
     def _with_domain(
         self, table: IndexArray, corner: tuple[int, int], choices: IndexArray, slack: int
@@ -512,11 +511,8 @@ class _Sets:
         codes, room, size = (np.zeros(1, dtype=np.int64) for _ in range(3))
         for (capacity, count), shift in zip(self.kinds, self._shifts, strict=True):
             some = np.arange(count + 1, dtype=np.int64)[:, None]
-            codes, room, size = (
-                (codes + (some << shift)).ravel(),
-                (room + some * capacity).ravel(),
-                (size + some).ravel(),
-            )
+            codes, room = (codes + (some << shift)).ravel(), (room + some * capacity).ravel()
+            size = (size + some).ravel()
         return codes, room, size
 
     def capacities(self, domains: int) -> Capacities:
@@ -585,17 +581,13 @@ class _GroupShapes:
 
 
 def fewest_tree_rows(capacities: tuple[int, ...], rows: int) -> int:
-    """Return a lower bound on the row touches of all domains of a tree.
-
-    :param rows: D, cells of a column.
-    """
+    """Return a lower bound on the row touches of all domains of a tree; ``rows``: D, cells of a column."""
     every = (1 << len(capacities)) - 1
     waste = sum(capacities) - (len(capacities) - 1) * rows
 
     @cache
     def share(some: int) -> int:
-        held = sum(capacity for k, capacity in enumerate(capacities) if some >> k & 1)
-        return held - (some.bit_count() - 1) * rows
+        return sum(capacity for k, capacity in enumerate(capacities) if some >> k & 1) - (some.bit_count() - 1) * rows
 
     @cache
     def least(some: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
+from ground.errors import few
 from ground.quantities import HOUR, one_of, plural, several
 from ground.records import AtLeastOne, Count, JsonRecord, Share
 from simulator.capacity.cluster_question import (
@@ -304,6 +305,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         """Return what is free, and how much of it the shape that loses most can use."""
         in_use = plural(sum(count > 0 for count in answer.free_by_domain), answer.level)
         start = f"{answer.free:,} of {plural(answer.nodes, 'node')} are free, in {in_use}."
+        if answer.free and (nowhere := [row.shape for row in answer.shapes if not row.most_nodes]):
+            start += f" No job fits of shape {few(nowhere)}."
         worst, kept = self._worst(answer)
         if worst is None:
             return start

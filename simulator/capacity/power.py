@@ -11,7 +11,7 @@ from annotated_types import Interval
 
 from ground.errors import InvalidInput
 from ground.files import read_source
-from ground.quantities import capitalised, fixed, percent, plural
+from ground.quantities import capitalised, fixed, number, percent, plural
 from ground.records import AtLeastOne, JsonRecord
 from scheduler.placement.types import Limits, corners
 from simulator.capacity.cluster_question import GRID, ClusterQuestion, parse_minipods
@@ -140,6 +140,12 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         _ = self.inputs
         if not self.jobs:
             raise InvalidInput("no job runs", where="--grid", fix="give a job, for example --grid 8x8x32")
+        shortest = min(given.quantile(LOW) for given in self.inputs[3:])
+        if shortest > self.seconds:
+            problem = (
+                f"no step ends in the {self.seconds:,g} s that are looked at: the shortest lasts {number(shortest)} s"
+            )
+            raise InvalidInput(problem, where="--seconds", fix="look at several steps, or give --step-seconds of a few")
 
     @cached_property
     def site(self) -> Cluster:
@@ -310,9 +316,11 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         )
         for given in self.inputs[1:4]:
             low, high = given.quantile(LOW), given.quantile(HIGH)
-            ends = f"{low:.3g}" if given.certain else f"{low:.3g} to {high:.3g}"
+            ends = number(low) if given.certain else f"{number(low)} to {number(high)}"
             yield f"{capitalised(given.words)}: {ends} ({given.source})."
         yield "Each job draws its own step from the same range, and begins it at a random phase."
+        if any(given.quantile(HIGH) > self.seconds for given in self.inputs[3:]):
+            yield f"Steps that last longer than the {self.seconds:,g} s looked at do not show all of their swing."
         yield (
             f"Ranges: {self.draws:,} draws of the inputs, seed {self.seed}, {self.seconds:g} s each at 64 samples a "
             "second; tables and figures are at the medians, where steps are equal unless traces say otherwise."

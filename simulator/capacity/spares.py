@@ -278,27 +278,13 @@ def stated_domain(text: str, cluster: Cluster | None) -> StatedDomain:
     else:
         # as many as the level has on average
         count = max(1, round(len(cluster) / len(cluster.level(name, where=OPTION))))
-    return StatedDomain(
-        name,
-        count,
-        given_input(
-            rate or DEFAULT_RATE,
-            f"{name} rate",
-            f"failures per 1,000 {name}-days",
-            where=OPTION,
-            most=HIGHEST,
-            source="given" if rate else RATE_SOURCE,
-        ),
-        given_input(
-            hours or DEFAULT_HOURS,
-            f"{name} hours",
-            f"hours of a {name}'s repair",
-            where=OPTION,
-            least=1e-3,
-            most=HOURS_OF_A_YEAR,
-            source="given" if hours else HOURS_SOURCE,
-        ),
+    words, source = f"failures per 1,000 {name}-days", "given" if rate else RATE_SOURCE
+    failures = given_input(rate or DEFAULT_RATE, f"{name} rate", words, where=OPTION, most=HIGHEST, source=source)
+    words, source = f"hours of a {name}'s repair", "given" if hours else HOURS_SOURCE
+    repair = given_input(
+        hours or DEFAULT_HOURS, f"{name} hours", words, where=OPTION, least=1e-3, most=HOURS_OF_A_YEAR, source=source
     )
+    return StatedDomain(name, count, failures, repair)
 
 
 NEGLIGIBLE = 1e-6  # Share of time that a job waits from which on a further spare is worth nothing
@@ -752,8 +738,8 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         by_rate = answer.mttf_hours_at_1024_gpus
         mean = f"a mean time to failure of {by_rate:.1f} h" if by_rate < NEVER else "no failure ever"
         yield (
-            f"{answer.rate.per_thousand_node_days:.3g} failures per 1,000 node-days at the median, the same for every "
-            f"node and at random; source: {answer.rate.source}."
+            f"{number(answer.rate.per_thousand_node_days)} failures per 1,000 node-days at the median, the same for "
+            f"every node and at random; source: {answer.rate.source}."
         )
         yield (
             f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives {mean}; jobs of that size on RSC-1 measured "
@@ -766,7 +752,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             f"{answer.checkpoint_write:g} s."
         )
         yield (
-            f"A failed node is away for {answer.repair_hours:.3g} h on average at the median; without domains the "
+            f"A failed node is away for {number(answer.repair_hours)} h on average at the median; without domains the "
             "distribution does not matter. All failures take nodes away, and spares in waiting do not fail."
         )
         yield (
@@ -809,7 +795,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             )
         if answer.by_source:
             spares_by_rate = ", ".join(
-                f"{case.name} ({case.per_thousand_node_days:.3g}) {case.spares}" for case in answer.by_source
+                f"{case.name} ({number(case.per_thousand_node_days)}) {case.spares}" for case in answer.by_source
             )
             yield f"Failures per 1,000 node-days of one source alone, the rest at its median: {spares_by_rate}."
         yield "Failures and repairs counted on one's own nodes: --failures and --repair-hours take a number or a range."

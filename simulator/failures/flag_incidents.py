@@ -4,7 +4,7 @@ While a flag holds, what it says is true: its node is slow by its factor, and th
 given to no job; a job that is on it goes on there, as production stops none because of a flag.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -12,6 +12,7 @@ from math import inf
 from operator import itemgetter
 
 from ground.errors import InvalidInput
+from ground.groups import grouped
 from simulator.failures.cluster_failures import IncidentStream
 from simulator.hooks import FlagSpan, Incident, Incidents
 from topology.cluster import Cluster
@@ -53,10 +54,8 @@ def flag_changes(spans: Sequence[FlagSpan], cluster: Cluster, *, start: float) -
     :param cluster: with the flags that hold all the time.
     :param start: the first instant; flags that hold then begin then.
     """
-    by_node: dict[int, list[FlagSpan]] = defaultdict(list)
-    for span in spans:
-        if cluster.slowdown[span.node] < FAULTY:  # one that is faulty all the time is no part of the run
-            by_node[span.node].append(span)
+    # a node that is faulty all the time is no part of the run
+    by_node = grouped((span.node, span) for span in spans if cluster.slowdown[span.node] < FAULTY)
     changes: list[Incident] = []
     for node, of_node in by_node.items():
         always = float(cluster.slowdown[node])

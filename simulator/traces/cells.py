@@ -59,9 +59,9 @@ def number(cell: Any, column: str) -> float:
     return value
 
 
-def optional(cell: Any, column: str) -> float | None:
-    """Return a finite number as :func:`number` does, or ``None`` for an empty cell."""
-    return None if cell in ("", None) else number(cell, column)
+def optional(cell: Any, column: str, *, each: float = 1.0) -> float | None:
+    """Return a finite number as :func:`number` does, each of so many, or ``None`` for an empty cell."""
+    return None if cell in ("", None) else number(cell, column) * each
 
 
 def whole(cell: Any, column: str) -> int:

@@ -47,10 +47,6 @@ class JobTrace:
         kept = tuple(record for record in self.records if record.job_id not in reasons)
         return replace(self, records=kept, dropped=dict(Counter(self.dropped) + Counter(reasons.values())))
 
-    def dropping(self, reason: str, count: int) -> Mapping[str, int]:
-        """Return what was dropped, and ``count`` more for that reason."""
-        return {**self.dropped, reason: self.dropped.get(reason, 0) + count} if count else self.dropped
-
 
 def in_order(records: Iterable[JobRecord]) -> tuple[JobRecord, ...]:
     """Return records by (submit, place in the given order)."""
@@ -94,12 +90,12 @@ def window(trace: JobTrace, start: float, end: float) -> JobTrace:
     if not start < end:
         fix = "give START before END"
         raise InvalidInput(f"the window begins at {start:.15g} and ends at {end:.15g}", where="--window", fix=fix)
-    kept = tuple(record for record in trace.records if start <= record.submit < end)
-    if not kept:
+    kept = trace.without({record.job_id: WINDOW for record in trace.records if not start <= record.submit < end})
+    if not len(kept):
         first, last = (trace.records[0].submit, trace.records[-1].submit) if trace.records else (0.0, 0.0)
         fix = f"choose a window that meets {first:.15g} to {last:.15g}, when the first and the last are submitted"
         raise TraceFormatError(f"no job is submitted from {start:.15g} to {end:.15g}", where=trace.source, fix=fix)
-    return replace(trace, records=kept, dropped=trace.dropping(WINDOW, len(trace) - len(kept)))
+    return kept
 
 
 def parse_window(text: str, trace: JobTrace) -> tuple[float, float]:
@@ -144,12 +140,12 @@ def max_gpus(trace: JobTrace, gpus: float) -> JobTrace:
     """
     if not gpus > 0:
         raise InvalidInput(f"jobs of at most {gpus:g} GPUs are asked for", where="--max-gpus", fix="give at least 1")
-    kept = tuple(record for record in trace.records if record.gpus <= gpus)
-    if not kept:
+    kept = trace.without({record.job_id: LARGER for record in trace.records if record.gpus > gpus})
+    if not len(kept):
         least = min((record.gpus for record in trace.records), default=0.0)
         fix = f"the smallest has {least:g}"
         raise TraceFormatError(f"no job has at most {gpus:g} GPUs", where=trace.source, fix=fix)
-    return replace(trace, records=kept, dropped=trace.dropping(LARGER, len(trace) - len(kept)))
+    return kept
 
 
 def merge(traces: Sequence[JobTrace]) -> JobTrace:
@@ -173,9 +169,7 @@ def merge(traces: Sequence[JobTrace]) -> JobTrace:
                     job_id += "'"
                 taken.add(job_id)
             records.append(replace(record, job_id=job_id))
-    dropped: Counter[str] = Counter()
-    for trace in traces:
-        dropped.update(trace.dropped)
+    dropped = sum((Counter(trace.dropped) for trace in traces), Counter[str]())
     return JobTrace(
         in_order(records),
         dict(dropped),

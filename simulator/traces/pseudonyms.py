@@ -192,17 +192,12 @@ def _bars(source: Source, pseudonyms: Pseudonyms) -> Iterator[str]:
             continue
         last = len(kinds) - 1 - (names[-1] == "")  # --parsable ends each line with a bar
         if names[last] == "jobname" and len(cells) > len(kinds):  # the bar belongs to the name of the job
-            cells[last : len(cells) - (len(kinds) - 1 - last)] = [
-                BAR.join(cells[last : len(cells) - (len(kinds) - 1 - last)])
-            ]
+            end = last + 1 + len(cells) - len(kinds)
+            cells[last:end] = [BAR.join(cells[last:end])]
         if len(cells) != len(kinds):
             raise _shifted(source, number, len(cells), len(kinds))
-        yield (
-            BAR.join(
-                _replaced(cell, kind, pseudonyms) if kind else cell for cell, kind in zip(cells, kinds, strict=True)
-            )
-            + line[len(line.rstrip("\r\n")) :]
-        )
+        made = (_replaced(cell, kind, pseudonyms) if kind else cell for cell, kind in zip(cells, kinds, strict=True))
+        yield BAR.join(made) + line[len(line.rstrip("\r\n")) :]
 
 
 def _shifted(source: Source, line: int, cells: int, columns: int) -> TraceFormatError:

@@ -16,6 +16,7 @@ from extender.node_flags import NodeFlags
 from ground.errors import InvalidInput, UnknownName
 from tests.extender.fake_cluster import FakeCluster, stand_in, unreachable
 from tests.extender.things import node_json
+from tests.facts import says
 from topology.flags import FAULTY, NodeFlag
 
 SLOW, UNTIL = "arnold.dev/slowdown", "arnold.dev/slowdown-until"
@@ -167,6 +168,20 @@ def test_a_flag_that_is_yet_to_come_has_not_ended(connected: FakeCluster, capsys
     told = capsys.readouterr().out
     assert "begins 2030-01-01 00:00 UTC" in told
     assert "has ended" not in told
+
+
+def test_what_never_held_has_not_ended(connected: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """A factor of 1 says that the node is not slow, and an end without a factor says nothing: neither is over."""
+    connected.put(NODES, node_json("n1", annotations={SLOW: "1"}))
+    connected.put(NODES, node_json("n2", annotations={UNTIL: f"{LATER:%FT%TZ}"}))
+    connected.put(NODES, node_json("n3", annotations={SLOW: "1.3", UNTIL: "2020-01-01T00:00:00Z"}))
+    assert [flag["active"] for flag in printed(["list"], capsys)["flags"]] == [False, False, False]
+    assert run(["flags", "list"]) == 0
+    told = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert says(told["n1"], "not slow")
+    assert says(told["n2"], SLOW)
+    assert says(told["n3"], "has ended")
+    assert not says([told["n1"], told["n2"]], "has ended")
 
 
 @pytest.mark.parametrize("args", [["clear"], ["clear", "n1", "--all"], ["clear", "n9"], ["apply", "missing.yaml"]])

@@ -138,4 +138,5 @@ def test_the_meant_name_is_found_among_many() -> None:
     names = [f"n{i:06d}" for i in range(100_000)]
     assert did_you_mean("n004211x", names) == "did you mean 'n004211'? "
     assert did_you_mean("alhpa", ["alpha", "beta"]) == "did you mean 'alpha'? "
+    assert did_you_mean("NODE_A", ["Node_B", "node_a"]) == "did you mean 'node_a'? "
     assert did_you_mean("something", ["alpha"]) == ""

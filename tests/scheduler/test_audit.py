@@ -117,6 +117,12 @@ ORDERS = {
     "host file": "n0\nn1\nn3\nn6\n",
     "a line a rank": "".join(f"{node}\n" * 8 for node in ("n0", "n1", "n3", "n6")),
     "rankfile": "rank 1=n1 slot=0\nrank 0=n0 slot=0\nrank 3=n6 slot=0\nrank 2=n3 slot=0\n",
+    "torchrun": "".join(
+        f"{node} torchrun --nnodes=4 --master-addr=n0 --node-rank={rank}\n"
+        for rank, node in ((2, "n3"), (0, "n0"), (3, "n6"), (1, "n1"))
+    ),
+    "host file of Open MPI": "n0 slots=8\nn1 slots=8 max_slots=8\nn3 slots = 8\nn6\n",
+    "host file of MPICH": "n0:8\nn1:8\nn3:8\nn6:8\n",
     "batch script": "#!/bin/bash\n#SBATCH --nodes=4\n<< 'END OF NODES'\nn0\nn1\nn3\nn6\nEND OF NODES\nsrun\n",
     "hostlist": "n[0-1],n[3,6]\n",
     "with comments": "# mine\nn0 # first\n\nn1\nn3.example.com\nn6\n",
@@ -137,11 +143,12 @@ def test_files_that_say_the_order_of_ranks(text: str) -> None:
         ("n0\nn1\nn3\nn3\n", ("'n3'", "file:3")),
         ("n0\nn1\nn3\nx\n", ("'x'",)),
         ("rank 0=n0\nrank 0=n1\n", ("rank 0",)),
+        ("rank 0=n0\nrank 1=n1\nrank 2=n3\nrank 4=n6\n", ("rank 3", "rank 4")),
         ("n0\nn1\nn[3\n", ("character",)),
     ],
 )
 def test_files_that_say_none(text: str, facts: tuple[str, ...]) -> None:
-    """Too few lines, a node twice, a stranger, a rank twice, a broken hostlist: each with file and line."""
+    """Too few lines, a node twice, a stranger, a rank twice or left out, a broken hostlist: each with file and line."""
     with pytest.raises((InvalidInput, InvalidPlacement)) as error:
         load_order(Source("file", text), cluster_of(RACKS), two_by_two())
     assert says(error.value.message, *facts)

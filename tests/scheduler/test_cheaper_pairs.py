@@ -258,6 +258,63 @@ def test_nodes_are_freed_where_the_next_group_is_cheapest() -> None:
     assert change.free == ("r0n0",)
 
 
+@pytest.mark.parametrize(
+    "holds", [(Hold("dp", "minipod"), Hold("pp", "rack")), (Hold("pp", "rack"), Hold("dp", "minipod"))]
+)
+def test_nodes_are_freed_at_the_level_that_binds(holds: tuple[Hold, ...]) -> None:
+    """A minipod of three racks with 2, 1 and 1 free nodes has room for the 2 x 2 cells, but for one PP group in a rack:
+    the node in use beside a free one makes room for the other, whichever constraint is named first.  Of another minipod
+    with as many in use none helps.
+    """
+    seats = [
+        ("m0", "r0", 8),
+        ("m0", "r0", 8),
+        ("m0", "r1", 8),
+        ("m0", "r1", 0),
+        ("m0", "r2", 8),
+        ("m1", "r3", 8),
+        ("m1", "r3", 0),
+    ]
+    rows = [Node(f"n{i}", (minipod, rack), 8, free) for i, (minipod, rack, free) in enumerate(seats)]
+    found = diagnosed(build_cluster(["minipod", "rack"], rows), job(2, 2, holds=holds))
+    change = next(change for change in found.changes if change.kind == "free-nodes")
+    assert change.free == ("n3",)
+    assert says(change.sentence, "1 in r1")
+
+
+def test_nodes_are_freed_where_a_whole_block_of_blocks_is_cheapest() -> None:
+    """Two PP groups of 2, each in one rack, both in one minipod: rack r1 has one for a node, and its minipod no other;
+    r2 and r3 of the other minipod take two nodes each.  The cheapest groups alone, of r1 and r2, would not do.
+    """
+    seats = [("m0", "r0", 8), ("m0", "r1", 8), ("m0", "r1", 0), *[("m1", f"r{k}", 0) for k in (2, 2, 3, 3)]]
+    rows = [Node(f"n{i}", (minipod, rack), 8, free) for i, (minipod, rack, free) in enumerate(seats)]
+    holds = (Hold("pp", "rack"), Hold("dp", "minipod"))
+    found = diagnosed(build_cluster(["minipod", "rack"], rows), job(2, 2, holds=holds))
+    assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n3", "n4", "n5", "n6")
+
+
+def test_nodes_are_freed_below_one_feed() -> None:
+    """Two free nodes are fed apart, and a PP group of two is held below one feed: the node beside a free one that has
+    GPUs left is freed, not the one of a feed without free nodes.
+    """
+    feeds = [("a", 8), ("b", 0), ("b", 0), ("c", 8), ("c", 4)]
+    rows = [Node(f"n{i}", ("r0",), 8, free, second_path=(feed,)) for i, (feed, free) in enumerate(feeds)]
+    cluster = build_cluster(["rack"], rows, second=["@power"])
+    found = diagnosed(cluster, job(1, 2, holds=(Hold("pp", "@power"),)))
+    assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n4",)
+
+
+def test_groups_of_one_node_ask_nothing_of_a_feed() -> None:
+    """Of three free nodes in a rack one is alone, and the one in use beside it makes a PP group; that groups of one node
+    are held below a feed frees none elsewhere.
+    """
+    seats = [("r0", "a", 8), ("r0", "b", 8), ("r0", "c", 8), ("r0", "d", 0), ("r1", "e", 4)]
+    rows = [Node(f"n{i}", (rack,), 8, free, second_path=(feed,)) for i, (rack, feed, free) in enumerate(seats)]
+    cluster = build_cluster(["rack"], rows, second=["@power"])
+    found = diagnosed(cluster, job(2, 2, holds=(Hold("pp", "rack"), Hold("cp", "@power"))))
+    assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n3",)
+
+
 def test_nodes_of_another_size() -> None:
     """A job of 2 nodes of 8 GPUs on a cluster of 4-GPU nodes: with gpus_per_node 4 tensor groups of 8 take two nodes
     and tensor groups of 4 one; on nodes of 3 GPUs neither can be.

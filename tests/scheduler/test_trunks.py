@@ -160,14 +160,12 @@ def test_time_that_runs_out_in_a_trunk_proves_nothing() -> None:
     """An algorithm that finds nothing in one trunk leaves the bound of the other unclaimed for the cluster."""
 
     class Late:
-        name, summary = "late", "gives up in the trunk of 4"
-
         def place(self, cluster: Cluster, wanted: Job, limits: Limits) -> Proposal:
             if len(cluster) == 4:
                 return Proposal(None, complete=False)
             return replace(ALGORITHMS.load("exact").place(cluster, wanted, limits), lower_bound=2.0)
 
-    proposal = propose_in_a_trunk(Late(), forest((2, 2), (3, 3)), job(2, 2), LIMITS)
+    proposal = propose_in_a_trunk(Late().place, forest((2, 2), (3, 3)), job(2, 2), LIMITS)
     assert proposal.nodes is not None
     assert proposal.lower_bound is None
     assert not proposal.complete

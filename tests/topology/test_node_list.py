@@ -53,8 +53,16 @@ def test_a_plain_list_has_nodes_and_hostlists() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n \n", "# nothing runs\n"])
 def test_an_empty_list_is_an_empty_list(text: str) -> None:
-    """On an idle cluster nothing is in use."""
+    """On an idle cluster nothing is in use; as a list may be empty by a slip, it is said."""
     assert busy(text) == []
+    assert says(laid(text)[1], "list", "no node")
+
+
+def test_an_answer_without_nodes_is_said() -> None:
+    """A job that was not placed has an empty assignment: nothing is in use by it, which may be the wrong file."""
+    cluster, notes = laid('{"status": "infeasible", "assignment": []}')
+    assert names(cluster, State.BUSY) == []
+    assert says(notes, "list", "no node", "not placed")
 
 
 def test_a_name_that_looks_like_a_hostlist_is_a_name() -> None:
@@ -75,6 +83,17 @@ def test_nodes_of_a_saved_placement_are_in_use() -> None:
     cluster, notes = laid('{"status": "optimal", "assignment": [{"node": "n2", "dp": 0}, {"node": "x9", "dp": 1}]}')
     assert names(cluster, State.BUSY) == ["n2"]
     assert "1 (x9)" in notes
+
+
+def test_nodes_of_several_jobs_placed_at_once_are_in_use() -> None:
+    """Those of each of them; where they did not all fit nothing is placed, and that is said."""
+    cells = {name: {"assignment": [{"node": node, "dp": 0}]} for name, node in (("a", "n2"), ("b", "n5"))}
+    together = {"status": "optimal", "jobs": cells, "one_after_the_other": []}
+    assert busy(json.dumps(together)) == ["n2", "n5"]
+    nothing = {"status": "infeasible", "jobs": {}, "one_after_the_other": []}
+    cluster, notes = laid(json.dumps(nothing))
+    assert names(cluster, State.BUSY) == []
+    assert says(notes, "list", "no node", "not placed")
 
 
 def test_states_of_strangers_alone_are_an_error() -> None:

@@ -223,6 +223,29 @@ def test_jobs_that_wait_come_by_priority_then_age() -> None:
     assert (job.wanted, job.gpus, job.seconds) == (3, 4, 7200.0)
 
 
+def test_a_job_that_asks_for_no_gpu_waits_for_no_nodes_of_them() -> None:
+    """It is said and not counted, where Slurm says all that it asks and that it shares its nodes: a job that has nodes
+    alone (--exclusive) gets their GPUs too, one of a share of a GPU needs one, and no list of resources says nothing.
+    """
+    pending = "JobState=PENDING Reason=Priority NumNodes=2"
+    cpus = "ReqTRES=cpu=2,mem=2000M,node=2,billing=2"
+    slurm = (
+        f"JobId=1 JobName=prep {pending} {cpus} OverSubscribe=OK\n"
+        f"JobId=2 JobName=later {pending} {cpus} OverSubscribe=NO Exclusive=NO\n"
+        f"JobId=3 JobName=alone {pending} {cpus} OverSubscribe=NO\n"
+        f"JobId=4 JobName=node {pending} {cpus} OverSubscribe=NO Exclusive=NODE\n"
+        f"JobId=5 JobName=task {pending} {cpus} OverSubscribe=OK TresPerTask=gres/gpu:1\n"
+        f"JobId=6 JobName=share {pending} {cpus} OverSubscribe=OK TresPerNode=gres/shard:4\n"
+        f"JobId=7 JobName=silent {pending} OverSubscribe=OK\n"
+        f"JobId=8 JobName=gpus {pending} {cpus},gres/gpu=16 OverSubscribe=OK\n"
+    )
+    jobs = read_running([Source("jobs", slurm)], cluster_of(), now=NOW)
+    assert [(job.name, job.gpus) for job in jobs.waiting] == [
+        ("3 alone", None), ("4 node", None), ("5 task", None), ("6 share", None), ("7 silent", None), ("8 gpus", 8),
+    ]  # fmt: skip
+    assert says(jobs.notes, "1 prep", "2 later", "no GPU")
+
+
 @pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
 def test_recordings_of_real_slurms_say_the_same_in_every_form(version: str) -> None:
     """The nodes and starts of all jobs that run are the same in scontrol's text, its JSON and squeue's JSON."""

@@ -270,6 +270,8 @@ def test_excluded_nodes(tmp_path: Path) -> None:
     assert free(loaded(exclude="n[01-06]")) == "7 8"
     (tmp_path / "bad.txt").write_text("n01,n02\nn03\n")
     assert free(loaded(NODES, exclude=f"{tmp_path}/bad.txt")) == "4 5 6 7 8"
+    (tmp_path / "none.txt").write_text("")
+    assert says(loaded(exclude=f"{tmp_path}/none.txt").notes, "none.txt", "no node", "excluded")
     with pytest.raises(InvalidInput, match="no node 'n09'") as caught:
         loaded(exclude="n09")
     assert caught.value.where == "--exclude"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ground.groups import grouped
 from topology.cluster import Cluster, IntArray, State, legend, node_states
 from topology.drawing.layout import Layout, Shape, free_of, labels, slices, text_width
 from topology.drawing.page_kit import LIGHT, OWN, XY, circle, label, rect, render, svg, svg_number, tones
@@ -235,11 +235,9 @@ def _draw_boxes(axes: Axes, layout: Layout) -> None:
             box = FancyBboxPatch((frame.x, frame.y), frame.width, frame.height, boxstyle="round,pad=0,rounding_size=5")
             box.set(facecolor=BROAD[0], edgecolor=BROAD[1], linewidth=POINTS, zorder=1 + frame.depth / 100)
             axes.add_patch(box)
-    inner: dict[int, list[list[XY]]] = defaultdict(list)
-    for frame in layout.frames:
-        if not frame.broad:
-            inner[frame.depth].append(_corners(frame.x, frame.y, frame.width, frame.height))
-    for depth, corners in sorted(inner.items()):
+    inner = (frame for frame in layout.frames if not frame.broad)
+    by_depth = grouped((frame.depth, _corners(frame.x, frame.y, frame.width, frame.height)) for frame in inner)
+    for depth, corners in sorted(by_depth.items()):
         boxes = PolyCollection(corners, facecolors=INNER[0], edgecolors=INNER[1], linewidths=POINTS * 0.6)
         boxes.set_zorder(1 + depth / 100)
         axes.add_collection(boxes)

@@ -26,7 +26,7 @@ from ground.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
 from topology.kubernetes.objects import Amounts, NodeCondition, NodeObject, gpus_among, quantity
 from topology.node_gpus import GPUS, NodeGpus, mig_gpus, mig_profile, mig_sharing
-from topology.taints import TAINTS_UNTIL, Taint
+from topology.taints import Taint
 
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_SINCE = "arnold.dev/slowdown-since"  # Annotation of a node: when its slowdown begins, as the next
@@ -114,13 +114,7 @@ def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None
         slowdown = parse_slowdown(text)
     except ValueError:
         raise _unreadable(node, SLOWDOWN, text, "write a factor such as 1.3, or faulty") from None
-    times = []
-    for key in (SLOWDOWN_SINCE, SLOWDOWN_UNTIL):
-        time = time_with_zone(annotations.get(key))
-        if key in annotations and time is None:
-            raise _unreadable(node, key, annotations[key], "write a time such as 2026-11-21T18:00:00Z")
-        times.append(time)
-    begin, end = times
+    begin, end = (annotated_time(node, annotations, key) for key in (SLOWDOWN_SINCE, SLOWDOWN_UNTIL))
     if begin is not None and end is not None and end <= begin:
         raise _unreadable(node, SLOWDOWN_UNTIL, annotations[SLOWDOWN_UNTIL], f"write a time after {SLOWDOWN_SINCE}")
     if slowdown == HEALTHY:
@@ -129,12 +123,12 @@ def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None
     return NodeFlag(node, kind, slowdown, source=f"annotation {SLOWDOWN}", since=begin, until=end)
 
 
-def taints_end(node: str, annotations: Mapping[str, str]) -> datetime | None:
-    """Return when the taints of a node are to go; ``None`` = nobody says; raise as :func:`annotated_flag`."""
-    until = time_with_zone(annotations.get(TAINTS_UNTIL))
-    if TAINTS_UNTIL in annotations and until is None:
-        raise _unreadable(node, TAINTS_UNTIL, annotations[TAINTS_UNTIL], "write a time such as 2026-11-21T18:00:00Z")
-    return until
+def annotated_time(node: str, annotations: Mapping[str, str], key: str) -> datetime | None:
+    """Return the time in an annotation of a node; ``None`` = it has none; raise as :func:`annotated_flag`."""
+    time = time_with_zone(annotations.get(key))
+    if key in annotations and time is None:
+        raise _unreadable(node, key, annotations[key], "write a time such as 2026-11-21T18:00:00Z")
+    return time
 
 
 def time_with_zone(text: str | None) -> datetime | None:

@@ -20,7 +20,7 @@ from ground.rows import header_of
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, Node
 from topology.readers.cluster_csv import read_table
-from topology.readers.reading import PlacedNode, Reading, place_nodes
+from topology.readers.reading import PlacedNode, Reading, TopologyReader, place_nodes
 
 SHAPES = (("sn", "gpu", "model", "cpu_milli"), ("node_name", "gpu_capacity_num", "gpu_model", "cpu_num"))
 """Columns of a list: the node, how many GPUs it has, their type, and one more to tell it by."""
@@ -28,7 +28,7 @@ SHAPES = (("sn", "gpu", "model", "cpu_milli"), ("node_name", "gpu_capacity_num",
 _COUNT = re.compile(r"[0-9]{1,6}(?:\.0*)?")
 
 
-class AlibabaNodes:
+class AlibabaNodes(TopologyReader):
     """Reader of Alibaba's lists of nodes."""
 
     format = FileFormat(
@@ -39,7 +39,6 @@ class AlibabaNodes:
         left_out="nodes without GPUs; processors and memory",
         marks=("sn,", "gpu", "model"),
     )
-    chooses_levels = False
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first line has the columns of one of the lists."""
@@ -75,7 +74,7 @@ def _shape(header: Sequence[str]) -> tuple[str, ...] | None:
 COLUMNS = ("ip", "DSW", "PSW", "ASW")
 
 
-class Lingjun:
+class Lingjun(TopologyReader):
     """Reader of the Lingjun topology."""
 
     format = FileFormat(
@@ -86,7 +85,6 @@ class Lingjun:
         left_out="",
         marks=tuple(name.lower() for name in COLUMNS),
     )
-    chooses_levels = False
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first line is the data set's."""

@@ -24,7 +24,7 @@ from ground.files import Source
 from ground.formats import FileFormat, Marked
 from topology.build import Partition
 from topology.kubernetes.objects import COMPUTE_ENGINE
-from topology.readers.reading import PlacedNode, Reading, place_nodes
+from topology.readers.reading import PlacedNode, Reading, TopologyReader, place_nodes
 
 ACCELERATORS: dict[str, tuple[int, str]] = {
     "p3dn.24xlarge": (8, "V100"),
@@ -62,7 +62,7 @@ class _Answer(BaseModel):
     next_token: str | None = None
 
 
-class AwsTopology(Marked):
+class AwsTopology(Marked, TopologyReader):
     """Reader of what AWS says of the topology of instances."""
 
     format = FileFormat(
@@ -74,7 +74,6 @@ class AwsTopology(Marked):
         marks=("instances", "networknodes", "instanceid"),
     )
     mark = re.compile(r"""(?s)\A(?=.*\bInstanceId["']?\s*:)(?=.*\bNetworkNodes["']?\s*:)""")
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
@@ -118,8 +117,7 @@ class AwsTopology(Marked):
             )
         types = dict.fromkeys(instance.instance_type for instance in instances)
         if strange := [name or "not said" for name in types if name not in ACCELERATORS]:
-            unknown = some(strange)
-            notes.append(f"types of instance whose GPUs are not known: {unknown}")
+            notes.append(f"types of instance whose GPUs are not known: {some(strange)}")
         return place_nodes(names, nodes, where=lambda row: document.where(*places[row]), others=[blocks], notes=notes)
 
 
@@ -168,7 +166,7 @@ class _Machine(_Camel):
         return PlacedNode(self.name, self.path(), gpus, "+".join(types))
 
 
-class GcpTopology(Marked):
+class GcpTopology(Marked, TopologyReader):
     """Reader of machines of Compute Engine."""
 
     format = FileFormat(
@@ -180,7 +178,6 @@ class GcpTopology(Marked):
         marks=("name", "resourcestatus", "physicalhost"),
     )
     mark = COMPUTE_ENGINE
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the machines; raise an error where none has a physical host."""

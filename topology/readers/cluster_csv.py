@@ -25,7 +25,7 @@ from ground.rows import BadRows, CsvRows
 from topology.build import NodeColumns, build_cluster, second_fault
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
-from topology.readers.reading import Reading
+from topology.readers.reading import Reading, TopologyReader
 from topology.taints import Taint, parse_taint
 
 NODE = "node"
@@ -80,7 +80,7 @@ def read_table(source: Source) -> Table:
     return Table(source, table.header, table.header_line, columns, lines)
 
 
-class ClusterCsv:
+class ClusterCsv(TopologyReader):
     """Reader of the cluster CSV."""
 
     format = FileFormat(
@@ -91,7 +91,6 @@ class ClusterCsv:
         left_out="",
         marks=("node,",),
     )
-    chooses_levels = False
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first column of the first line is ``node``; or nearly so, to say what is wrong with it."""
@@ -155,11 +154,11 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
             what = "tabs" if separator == "\t" else repr(separator)
             return f"the columns are separated by {what}", "separate them by commas"
         return f"the first column is {first!r}", f"{did_you_mean(first, [NODE])}name it {NODE!r}"
-    if len(_levels(header)) > MAX_LEVELS:
+    levels = _levels(header)
+    if len(levels) > MAX_LEVELS:
         return f"the table has {len(header)} columns", f"describe the tree with at most {MAX_LEVELS} levels"
     if "" in header:
         return f"column {header.index('') + 1} has no name", "name every column"
-    levels = _levels(header)
     for name in (header[at] for at in levels):
         close = get_close_matches(name.lower(), ATTRIBUTES, n=1, cutoff=0.8)
         if close and name.lower() not in _LEVELS:

@@ -23,7 +23,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ground.errors import InvalidTopology, some
-from topology.build import NodePath
+from ground.groups import grouped
+from topology.build import NodePath, unique
 from topology.cluster import MAX_LEVELS
 from topology.readers.reading import PlacedNode, Reading, place_nodes
 
@@ -183,10 +184,7 @@ def read_fabric(fabric: Fabric, *, where: Callable[[str], str], notes: Sequence[
 
 def _whole_groups(leaves: Mapping[str, _Group]) -> tuple[dict[str, _Group], list[str]]:
     """Return the leaf switches of the domain of each node, and the nodes that are linked to some of them only."""
-    of_leaf: dict[str, list[_Group]] = defaultdict(list)
-    for group in set(leaves.values()):
-        for leaf in group:
-            of_leaf[leaf].append(group)
+    of_leaf = grouped((leaf, group) for group in set(leaves.values()) for leaf in group)
     whole: dict[_Group, _Group] = {}
     for group in set(leaves.values()):
         above = [other for other in of_leaf[min(group)] if group < other] if group else []
@@ -218,11 +216,5 @@ def _names(fabric: Fabric, level: Mapping[str, _Group]) -> dict[str, str]:
     taken: set[str] = set()
     for group in sorted(set(level.values()), key=sorted):
         called = sorted(fabric.names.get(switch, switch) for switch in group)
-        name = base = called[0] if len(called) == 1 else f"{called[0]}..{called[-1]}"
-        count = 1
-        while name in taken:
-            count += 1
-            name = f"{base}({count})"
-        taken.add(name)
-        names[group] = name
+        names[group] = unique(called[0] if len(called) == 1 else f"{called[0]}..{called[-1]}", taken)
     return {node: names[group] for node, group in level.items()}

@@ -16,7 +16,7 @@ from ground.errors import InvalidTopology, some
 from ground.files import Source
 from ground.formats import FileFormat, text_of
 from topology.readers.fabric import Fabric, read_fabric
-from topology.readers.reading import Reading
+from topology.readers.reading import Reading, TopologyReader
 
 # of ibnetdiscover: Switch 65 "S-2c5e" # "MF0;leaf-1:MQM9701/U1" enhanced; and ports, [1] "H-e09d"[1](e0) # "n1 mlx5_0"
 # a net file of ibsim has any names in place of "S-2c5e", and no comments: [1] "node1"[1]
@@ -45,7 +45,7 @@ class _Port:
     description: str
 
 
-class InfiniBand:
+class InfiniBand(TopologyReader):
     """Reader of InfiniBand fabrics."""
 
     format = FileFormat(
@@ -56,7 +56,6 @@ class InfiniBand:
         left_out="adapters without the name of a machine; speeds and states of links",
         marks=("switch", "lid"),
     )
-    chooses_levels = False
 
     def likeness(self, head: bytes) -> float:
         """Return whether a switch or an adapter is described as in one of the two."""

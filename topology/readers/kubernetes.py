@@ -48,23 +48,16 @@ from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.flags import FAULTY, NodeFlag, begins_later
 from topology.kubernetes.claim_table import ALLOCATION_KINDS, ClaimTable
-from topology.kubernetes.labels import (
-    HOSTNAME,
-    LabelledPlaces,
-    check_labels,
-    label_of,
-    passed_over,
-    places_by_labels,
-)
+from topology.kubernetes.labels import HOSTNAME, LabelledPlaces, check_labels, label_of, passed_over, places_by_labels
 from topology.kubernetes.nodes import (
     MOST_GPUS,
     OWN_TAINTS,
     SLOWDOWN,
     annotated_flag,
+    annotated_time,
     faults,
     is_part,
     node_gpus,
-    taints_end,
 )
 from topology.kubernetes.objects import (
     ALLOCATION_API,
@@ -83,7 +76,7 @@ from topology.kubernetes.objects import (
 )
 from topology.kubernetes.pods import LabelSelector, Pod
 from topology.node_gpus import GPU_CLASSES, GPUS, NodeGpus
-from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
+from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, TopologyReader, place_nodes
 from topology.taints import TAINTS_UNTIL, Taint, kept_out_by
 
 _LOOPS = re.compile(r"(?<!\\)[*+{]")
@@ -329,7 +322,7 @@ class Kubernetes:
             return listing.document.where(*machines[row].place)
 
         cluster = build_cluster(places.levels, rows, flags=active, where=place).with_taints(kept_apart)
-        ends = {i: taints_end(machines[i].name, machines[i].node.annotations) for i in kept_apart}
+        ends = {i: annotated_time(machines[i].name, machines[i].node.annotations, TAINTS_UNTIL) for i in kept_apart}
         windows = (
             NodeFlag(machines[i].name, "faulty", source=TAINTS_UNTIL, until=until, evidence=kept_out_by(kept_apart[i]))
             for i, until in ends.items()
@@ -347,7 +340,7 @@ class Kubernetes:
             notes.append(f"every GPU node has the taint {', '.join(sorted(pool))}: jobs are taken to tolerate it")
         if faulty := sum(flag.kind == "faulty" for flag in cluster.flags.values()):
             notes.append(f"faulty, as they cannot take new pods: {faulty} of {len(cluster)} nodes")
-        notes += listing.claim_notes()
+        notes += [*listing.pod_notes(), *listing.claim_notes()]
         if parts := [name for name in self.gpu_resources if is_part(name)]:
             notes.append(f"GPUs of nodes and jobs are {parts[0]}, parts of GPUs, as --gpu-resource says")
         nodes = len(listing.nodes)
@@ -420,6 +413,15 @@ class Listing:
         self.hyper_nodes = [(place, item) for place, item in items if isinstance(item, HyperNode)]
         self.topologies = [item for _, item in items if isinstance(item, KueueTopology)]
         self.plans = [item for _, item in items if isinstance(item, GangPlanObject)]
+
+    def pod_notes(self) -> list[str]:
+        """Return what is to be known of pods that may be missing: what no pod of the list holds counts as free."""
+        spaces = {pod.namespace for _, pod in self.pods}
+        if len(spaces) > 1:
+            return []
+        which = f"no pods but of the namespace {spaces.pop()} are listed" if spaces else "no pods are listed"
+        whole = "`kubectl get nodes,pods -A -o json` lists those of all"
+        return [f"{which}, and GPUs that others hold count as free: {whole}, --busy names nodes in use"]
 
     def claim_notes(self) -> list[str]:
         """Return what is to be known of GPUs in ResourceSlices and by claims."""
@@ -508,7 +510,7 @@ class Listing:
 _COMMAND = "kubectl get nodes,hypernodes -o json"
 
 
-class Volcano(Marked):
+class Volcano(Marked, TopologyReader):
     """Reader of HyperNodes."""
 
     format = FileFormat(
@@ -520,7 +522,6 @@ class Volcano(Marked):
         marks=("hypernode", "tier", "members"),
     )
     mark = HYPER_NODES_ALONE
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the HyperNodes; where nodes come after them, as a list of nodes."""

@@ -16,7 +16,7 @@ from ground.errors import InvalidTopology
 from ground.files import Source
 from ground.formats import FileFormat, Marked
 from topology.readers.fabric import Fabric, read_fabric
-from topology.readers.reading import PlacedNode, Reading, place_nodes
+from topology.readers.reading import PlacedNode, Reading, TopologyReader, place_nodes
 
 _GRAPH = re.compile(r'\A\s*+\[?+\s*+\{(?s:.*)"(?:compounded_nodes|compounded_links)"\s*:')
 _COMPUTE = re.compile(r'\A\s*+\[\s*+\{(?s:.*)"DomainUUID"\s*:')
@@ -49,7 +49,7 @@ class _ComputeNode(BaseModel):
     gpus: list[str] = Field(alias="GpuIDList", default=[])
 
 
-class NetQ(Marked):
+class NetQ(Marked, TopologyReader):
     """Reader of NetQ's answers."""
 
     format = FileFormat(
@@ -61,7 +61,6 @@ class NetQ(Marked):
         marks=("compounded_nodes", "links", "tier"),
     )
     mark = re.compile(f"{_GRAPH.pattern}|{_COMPUTE.pattern}")
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the answer."""

@@ -27,9 +27,8 @@ class Reading:
 class TopologyReader(Format, Protocol):
     """Reads one format of clusters; an entry point in the group ``arnold.topology_readers``."""
 
-    @property
-    def chooses_levels(self) -> bool:
-        """Whether the format leaves open what the levels are, so that ``levels`` has a meaning."""
+    chooses_levels: bool = False
+    """Whether the format leaves open what the levels are, so that ``levels`` has a meaning."""
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read a text of this format.

@@ -40,7 +40,7 @@ from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, MAX_NODES, Cluster, Node, SlurmBlocks
 from topology.node_names import expand_hostlist
 from topology.readers.fabric import Hierarchy, read_fabric
-from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, place_nodes
+from topology.readers.reading import ONE_LEVEL, PlacedNode, Reading, TopologyReader, place_nodes
 from topology.slurm_snapshot import read_snapshot
 
 WITHOUT_LEVELS = "describe a tree or blocks, or take all nodes as one level: give what `scontrol show nodes` prints"
@@ -177,7 +177,7 @@ _SPELLING = {name.lower(): name for name in chain(KEYS, *KEYS.values())}
 _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
 
 
-class SlurmConf(Marked):
+class SlurmConf(Marked, TopologyReader):
     """Reader of ``topology.conf``."""
 
     format = FileFormat(
@@ -192,7 +192,6 @@ class SlurmConf(Marked):
         r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|AggregatedBlock|RingName|TorusName)[ \t]*=",
         re.IGNORECASE | re.MULTILINE,
     )
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the lines."""
@@ -320,7 +319,7 @@ class _Topology(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmYaml(Marked):
+class SlurmYaml(Marked, TopologyReader):
     """Reader of ``topology.yaml``."""
 
     topology: str = ""  # the one to read of several; empty = the default
@@ -339,7 +338,6 @@ class SlurmYaml(Marked):
         r"|\A\s*+\[\s*+\{\s*+[\"']?(?:topology|cluster_default)[\"']?\s*:",
         re.MULTILINE,
     )
-    chooses_levels: ClassVar = False
 
     def choosing(self, topology: str) -> Self:
         """Return a reader that reads the topology of that name."""
@@ -415,7 +413,7 @@ a state that a line of slurm.conf, which begins alike, never has.
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmListing(Marked):
+class SlurmListing(Marked, TopologyReader):
     """Reader of Slurm's nodes without a topology, or with the places that they say themselves."""
 
     topology: str = ""  # the one to read of several; empty = the one that most nodes are in
@@ -429,7 +427,6 @@ class SlurmListing(Marked):
         marks=("nodename=", "cpualloc="),
     )
     mark = re.compile(rf'{_RECORD}|"(?:sinfo"\s*:\s*\[|slurmd_start_time"\s*:)', re.MULTILINE)
-    chooses_levels: ClassVar = False
 
     def choosing(self, topology: str) -> Self:
         """Return a reader that reads the topology of that name."""

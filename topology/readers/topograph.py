@@ -27,7 +27,7 @@ from topology.build import Partition, named_apart
 from topology.cluster import MAX_NODES
 from topology.node_names import expand_hostlist
 from topology.readers.fabric import Hierarchy
-from topology.readers.reading import PlacedNode, Reading, place_nodes
+from topology.readers.reading import PlacedNode, Reading, TopologyReader, place_nodes
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
 ACCELERATOR_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
@@ -71,7 +71,7 @@ class _Graph(BaseModel):
     instances: list[TopographInstance]
 
 
-class Topograph(Marked):
+class Topograph(Marked, TopologyReader):
     """Reader of Topograph's graph."""
 
     format = FileFormat(
@@ -83,7 +83,6 @@ class Topograph(Marked):
         marks=('"instances"', '"network_layers"'),
     )
     mark = re.compile(r"\A[\s{]*[\"']?instances[\"']?\s*:")
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
@@ -117,7 +116,7 @@ class _Model(BaseModel):
     capacity_blocks: list[_Block] = []
 
 
-class TopographModel(Marked):
+class TopographModel(Marked, TopologyReader):
     """Reader of Topograph's models."""
 
     format = FileFormat(
@@ -129,7 +128,6 @@ class TopographModel(Marked):
         marks=("switches:", "blocks:", "nodes:"),
     )
     mark = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
-    chooses_levels = False
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the model."""

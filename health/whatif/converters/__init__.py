@@ -51,11 +51,7 @@ def sizes_of(paths: Sequence[str], *, source: str | None = None) -> JobSizes:
 
 
 def convert(
-    paths: Sequence[str],
-    layout: RankLayout,
-    settings: ConversionSettings | None = None,
-    *,
-    source: str | None = None,
+    paths: Sequence[str], layout: RankLayout, settings: ConversionSettings | None = None, *, source: str | None = None
 ) -> Conversion:
     """Convert the files of one job; ``source`` is the name of their format, ``None`` = told by the first file."""
     with noted(f"reading {paths[0]}"):

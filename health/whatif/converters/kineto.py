@@ -24,6 +24,7 @@ import numpy as np
 
 from ground.errors import TraceFormatError, few
 from ground.formats import NEARLY, FileFormat, begins_as_json
+from ground.groups import grouped
 from health.whatif import optypes
 from health.whatif.analysis_result import Cause
 from health.whatif.conversion import (
@@ -334,10 +335,7 @@ def with_barriers(ops: Sequence[Op]) -> list[Op]:
     """Return operations of a job on CPUs: the last all-reduce of a step is its barrier if all ranks leave it together,
     and else one more of gradients, as calls there do not say which group they are of.
     """
-    ends: dict[int, list[float]] = defaultdict(list)
-    for op in ops:
-        if op.optype == optypes.CLIP:
-            ends[op.step].append(op.end)
+    ends = grouped((op.step, op.end) for op in ops if op.optype == optypes.CLIP)
     apart = median(max(of_step) - min(of_step) for of_step in ends.values()) if ends else 0.0
     if apart <= TOGETHER:
         return list(ops)
@@ -398,11 +396,7 @@ class Transfers:
                     served, transfers = self._served(key, optype), self._ordered(key, optype)
                     if len(served) == len(transfers):
                         arrived |= {id(op): received.end for op, received in zip(served, transfers, strict=True)}
-            passes = [
-                replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end))
-                for passes_of_step in self._passes.values()
-                for op in passes_of_step
-            ]
+            passes = [replace(op, start=min(max(op.start, arrived.get(id(op), op.start)), op.end)) for op in passes]
         by_step: dict[int, dict[PassKey, Op]] = defaultdict(dict)
         for op in passes:
             by_step[op.step][op.optype, self._part(op), self._layout.worker(op.rank)[0], op.microbatch] = op
@@ -580,9 +574,7 @@ class Kineto:
 
 def _numbered(ops: Sequence[Op], layout: RankLayout) -> list[Op]:
     """Return operations with chunks, and passes with microbatches, by their order where the trace does not say them."""
-    groups: dict[tuple[int, int, str], list[Op]] = defaultdict(list)
-    for op in sorted(ops, key=lambda op: op.start):
-        groups[op.rank, op.step, op.optype].append(op)
+    groups = grouped(((op.rank, op.step, op.optype), op) for op in sorted(ops, key=lambda op: op.start))
     made: list[Op] = []
     for (_, _, optype), group in groups.items():
         for index, op in enumerate(group):
@@ -617,10 +609,7 @@ def _alike_inside(ops: Sequence[Op], layout: RankLayout) -> tuple[list[Op], list
     }
     if not odd:
         return list(ops), []
-    spans: dict[tuple[int, int], list[Op]] = defaultdict(list)
-    for op in ops:
-        if op.optype in odd:
-            spans[op.rank, op.step].append(op)
+    spans = grouped(((op.rank, op.step), op) for op in ops if op.optype in odd)
 
     def shortened(op: Op) -> Op:
         if op.optype not in (optypes.FORWARD, optypes.BACKWARD):

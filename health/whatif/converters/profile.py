@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ground.errors import TraceFormatError
+from ground.groups import grouped
 from health.whatif import optypes
 from health.whatif.conversion import Op
 from health.whatif.converters import names
@@ -101,6 +102,10 @@ class Range:
     start: float
     end: float
     meaning: names.Meaning
+
+    def holds(self, *of: str) -> bool:
+        """Return whether it holds operations of any of these types."""
+        return any(optype in of for optype in self.meaning.optypes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +340,7 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
     """Return number, start and end of each step, and a sentence on where they are from; empty = marked as such."""
     if profile.steps:
         return profile.steps, ""
-    updates = [range_ for range_ in profile.ranges if OPTIMIZER in range_.meaning.optypes]
+    updates = [range_ for range_ in profile.ranges if range_.holds(OPTIMIZER)]
     nodes = profile.autograd[:, 0]
     # several optimizers of one step have no backward pass between them
     ends = [
@@ -354,12 +359,12 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
 
 def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, float]) -> tuple[list[Range], str]:
     """Return the ranges of one step with forward and backward passes among them, and a sentence on what was assumed."""
-    passes = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
-    if any(FORWARD in range_.meaning.optypes and range_.meaning.dialect < names.WHOLE_MODEL for range_ in passes):
+    passes = [range_ for range_ in ranges if range_.holds(FORWARD, BACKWARD)]
+    if any(range_.holds(FORWARD) and range_.meaning.dialect < names.WHOLE_MODEL for range_ in passes):
         return list(ranges), ""
     others = [range_ for range_ in ranges if range_ not in passes]
-    forward = _outermost([range_ for range_ in passes if FORWARD in range_.meaning.optypes])
-    backward = _outermost([range_ for range_ in passes if BACKWARD in range_.meaning.optypes])
+    forward = _outermost([range_ for range_ in passes if range_.holds(FORWARD)])
+    backward = _outermost([range_ for range_ in passes if range_.holds(BACKWARD)])
     if not backward:
         # what autograd ran from the start of each forward pass to that of the next
         begins = [range_.start for range_ in forward] or [span[0]]
@@ -373,7 +378,7 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
         backward = runs
     if forward:
         return sorted([*others, *forward, *backward], key=lambda range_: range_.start), ""
-    updates = [range_ for range_ in others if OPTIMIZER in range_.meaning.optypes]
+    updates = [range_ for range_ in others if range_.holds(OPTIMIZER)]
     until = min((range_.start for range_ in (*backward, *updates)), default=span[1])
     ready = profile.loaded[(profile.loaded >= span[0]) & (profile.loaded < until)]
     begin = float(ready[-1]) if len(ready) and backward else span[0]  # a step that infers may load many batches
@@ -455,17 +460,14 @@ class RankOps:
                 self.notes += [note] if note and note not in self.notes else []
             yield from self._from_ranges(inside, number)
             # collectives that no range names, told by their process group and their place in the step
-            step = (start, end)
             profile = self.profile
-            kernels = self.kernels_launched(*step)
+            kernels = self.kernels_launched(start, end)
             have = {optype for range_ in inside for optype in range_.meaning.optypes}
-            computing = [range_ for range_ in inside if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
-            forward = [range_ for range_ in computing if FORWARD in range_.meaning.optypes]
-            first = min((range_.start for range_ in forward), default=step[0])
-            last = max((range_.end for range_ in computing), default=step[1])
-            updated = min(
-                (range_.start for range_ in inside if optypes.OPTIMIZER in range_.meaning.optypes), default=step[1]
-            )
+            computing = [range_ for range_ in inside if range_.holds(FORWARD, BACKWARD)]
+            forward = [range_ for range_ in computing if range_.holds(FORWARD)]
+            first = min((range_.start for range_ in forward), default=start)
+            last = max((range_.end for range_ in computing), default=end)
+            updated = min((range_.start for range_ in inside if range_.holds(OPTIMIZER)), default=end)
             collectives = [(self._family[kind], profile.kinds[kind].collective) for kind in profile.kind[kernels]]
             scatters = ("dp", "reduce-scatter") in collectives
             spans_of: dict[tuple[int, str], list[Span]] = defaultdict(list)
@@ -524,7 +526,7 @@ class RankOps:
         """
         first, stop = np.searchsorted(self._calls, (range_.start, range_.end))
         timed_by_host = self.profile.on_cpu and not len(self.profile.launch)
-        return bool(first < stop) or not timed_by_host or not set(optypes.COLLECTIVE) & set(range_.meaning.optypes)
+        return bool(first < stop) or not timed_by_host or not range_.holds(*optypes.COLLECTIVE)
 
     def kernels_launched(self, start: float, end: float) -> NDArray[np.int64]:
         """Return kernels launched in a stretch of the host."""
@@ -539,17 +541,14 @@ class RankOps:
         first, last = np.searchsorted(self.profile.autograd[:, 0], (range_.start, range_.end))
         nodes = self.profile.autograd[first:last]
         if len(nodes):
-            forward_first = FORWARD in range_.meaning.optypes
+            forward_first = range_.holds(FORWARD)
             middle = min(float(nodes[0, 0] if forward_first else nodes[:, 1].max()), range_.end)
             yield Range(range_.start, middle, replace(range_.meaning, then=None))
             yield Range(middle, range_.end, then)
 
     def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
-        spans: dict[str, list[tuple[Span, names.Meaning]]] = defaultdict(list)
-        for range_ in ranges:
-            if (span := self._span(range_)) is not None:
-                for optype in range_.meaning.optypes:
-                    spans[optype].append((span, range_.meaning))
+        ran = ((span, range_.meaning) for range_ in ranges if (span := self._span(range_)) is not None)
+        spans = grouped((optype, (span, meaning)) for span, meaning in ran for optype in meaning.optypes)
         for optype, of_type in spans.items():
             if optype in _ONCE:
                 yield self._op(step, optype, _hull([span for span, _ in of_type]))
@@ -564,7 +563,7 @@ class RankOps:
         moved by as much.
         """
         kernels = self.kernels_launched(range_.start, range_.end)
-        compute = any(optype in optypes.COMPUTE for optype in range_.meaning.optypes)
+        compute = range_.holds(*optypes.COMPUTE)
         chosen = kernels[(self._computes if compute else self.communicates)[kernels]]
         if compute:
             # what a pass launches on another stream may run long after it
@@ -577,7 +576,7 @@ class RankOps:
             return start, end
         if len(self.profile.launch) and not compute:
             return None
-        if compute and not self.profile.on_cpu and GC not in range_.meaning.optypes:
+        if compute and not self.profile.on_cpu and not range_.holds(GC):
             self.host_timed.update(range_.meaning.optypes)
         if compute:
             return range_.start, range_.end
@@ -589,17 +588,15 @@ class RankOps:
         """Yield the reduction of gradients of a job on CPUs: what is left of its all-reduces after the last pass; the
         last of several as the barrier of the step, if it is one.
         """
-        last = max((range_.end for range_ in ranges if BACKWARD in range_.meaning.optypes), default=stretch[1])
-        updated = min(
-            (range_.start for range_ in ranges if optypes.OPTIMIZER in range_.meaning.optypes), default=stretch[1]
-        )
+        last = max((range_.end for range_ in ranges if range_.holds(BACKWARD)), default=stretch[1])
+        updated = min((range_.start for range_ in ranges if range_.holds(OPTIMIZER)), default=stretch[1])
         first, stop = np.searchsorted(self._calls, stretch)
         calls = [
             (max(call.start, last), call.end)
             for call in self.profile.calls[first:stop]
             if call.call.collective in ("all-reduce", "reduce-scatter") and last < call.end <= updated
         ]
-        if calls and not any(REDUCE_SCATTER in range_.meaning.optypes for range_ in ranges):
+        if calls and not any(range_.holds(REDUCE_SCATTER) for range_ in ranges):
             if self._staged and len(calls) > 1:
                 yield self._op(number, CLIP, calls.pop())
             yield self._op(number, REDUCE_SCATTER, _hull(calls))
@@ -616,20 +613,20 @@ def directed(ranges: Iterable[Range]) -> list[Range]:
     this pass.  Where the schedule names its transfers itself, the calls below them are left out.
     """
     ranges = list(ranges)
-    if not any({names.SEND, names.RECEIVE} & set(range_.meaning.optypes) for range_ in ranges):
+    if not any(range_.holds(names.SEND, names.RECEIVE) for range_ in ranges):
         return ranges
-    named = any(set(PIPELINE) & set(range_.meaning.optypes) for range_ in ranges)
-    passes = [range_ for range_ in ranges if {FORWARD, BACKWARD} & set(range_.meaning.optypes)]
+    named = any(range_.holds(*PIPELINE) for range_ in ranges)
+    passes = [range_ for range_ in ranges if range_.holds(FORWARD, BACKWARD)]
     made: list[Range] = []
     for range_ in ranges:
-        if not {names.SEND, names.RECEIVE} & set(range_.meaning.optypes):
+        if not range_.holds(names.SEND, names.RECEIVE):
             made.append(range_)
             continue
-        sent = names.SEND in range_.meaning.optypes
+        sent = range_.holds(names.SEND)
         beside = [pass_ for pass_ in passes if (pass_.start <= range_.start if sent else pass_.end > range_.start)]
         if named or not beside:
             continue
-        forward = FORWARD in (beside[-1] if sent else beside[0]).meaning.optypes
+        forward = (beside[-1] if sent else beside[0]).holds(FORWARD)
         optype = PIPELINE[(0 if forward else 2) + (0 if sent else 1)]
         made.append(Range(range_.start, range_.end, names.Meaning(range_.meaning.dialect, (optype,))))
     return made

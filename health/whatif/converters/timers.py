@@ -179,9 +179,7 @@ class MegatronTimers:
                 where=name,
                 fix="cut the log down to fewer iterations",
             )
-        ops: list[Op] = []
-        for block in log.blocks:
-            ops.extend(_Step(name, block, layout, count).ops())
+        ops = [op for block in log.blocks for op in _Step(name, block, layout, count).ops()]
         notes = (
             f"{len(log.blocks)} steps of {count} microbatches, laid out as 1F1B, each taking the mean of its step",
             "collectives at the end of a step start together, as they do unless --no-barrier-with-level-1-timing is "

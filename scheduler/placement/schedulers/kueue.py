@@ -150,8 +150,7 @@ def list_hosts(request: Request, *, required: bool, slice_size: int, inner_size:
     """
     # 1: free hosts and slices in every domain
     tree, hosts = _tree(request, slice_size=slice_size, inner_size=inner_size)
-    host_depth = len(request.cluster.levels)
-    slice_depth = host_depth if slice_size == 1 else request.level_index
+    slice_depth = len(request.cluster.levels) if slice_size == 1 else request.level_index
     needed = request.grid.cells // slice_size
     what = "pods" if slice_size == 1 else f"slices of {slice_size} pods"
     # 2: the level, the domains there and how many slices each takes
@@ -205,8 +204,7 @@ def list_balanced(request: Request) -> IntArray:
         threshold, domains, free = chosen
         kept = tightest_set(request, free[depth], _by_entropy(tree, depth, domains, free), needed)
         closer = np.flatnonzero(np.isin(tree.parent[depth + 1], kept)).astype(np.int32)
-        by_name = closer[np.argsort(tree.rank[depth + 1][closer])]
-        shared = tightest_set(request, free[depth + 1], by_name, needed)
+        shared = tightest_set(request, free[depth + 1], closer[np.argsort(tree.rank[depth + 1][closer])], needed)
         if len(shared) * threshold <= needed:
             room = free[depth + 1][shared]
             roomiest = np.lexsort((tree.rank[depth + 1][shared], -room))

@@ -145,8 +145,7 @@ def _hard(request: Request) -> IntArray:
         if len(roomy):
             break
     fullest = roomy[_best(_filled(request, tier, request.grid.cells)[roomy], rng)]
-    inside = rng.permutation(np.flatnonzero(tier == fullest)).astype(np.int32)
-    return _one_by_one(request, tiers, inside, rng)
+    return _one_by_one(request, tiers, rng.permutation(np.flatnonzero(tier == fullest)).astype(np.int32), rng)
 
 
 def _filled(request: Request, domain_of: IntArray, pods: int) -> FloatArray:

@@ -144,16 +144,13 @@ class Pai2020:
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first line is the header, or a row as there is none."""
-        header = header_of(head)
-        if _is_row(header, COLUMNS) or _is_row(header, JOB_COLUMNS) or header == JOB_COLUMNS:
-            return 1.0
-        return share(header, COLUMNS)
+        first = header_of(head)
+        return 1.0 if _is_headless(first) else share(first, COLUMNS)
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with the lines of their first tasks, in the order of the file."""
-        first = header_of(source.head)
-        given = _is_row(first, COLUMNS) or _is_row(first, JOB_COLUMNS) or first == JOB_COLUMNS
-        table = CsvRows(source, bad_rows, header=COLUMNS if given else None, other_widths=(len(JOB_COLUMNS),))
+        header = COLUMNS if _is_headless(header_of(source.head)) else None
+        table = CsvRows(source, bad_rows, header=header, other_widths=(len(JOB_COLUMNS),))
         where = table.need(*COLUMNS[:-1], format=self.format.name)
         gangs: dict[str, tuple[int, _Gang]] = {}
         launched: dict[str, _Launch] = {}
@@ -177,8 +174,9 @@ class Pai2020:
         yield from bad_rows.keep(gangs.values(), lambda gang: gang.job(launched.get(gang.name)), source)
 
 
-def _is_row(cells: Sequence[str], columns: Sequence[str]) -> bool:
-    return len(cells) == len(columns) and cells[3] in STATES
+def _is_headless(first: Sequence[str]) -> bool:
+    """Return whether the task table has no header, by the first line: a row of either table, or the other's header."""
+    return first == JOB_COLUMNS or (len(first) in (len(COLUMNS), len(JOB_COLUMNS)) and first[3] in STATES)
 
 
 MILLI = 1000
@@ -215,7 +213,7 @@ class Pai2023(NamedColumns):
             reason = "has not ended" if scheduled else "never ran"
             raise BadRow(reason, f"pod {name} {reason}", fix="leave out pods that did not run to their end")
         gpus = whole(cells["num_gpu"], "num_gpu")
-        cores, mebibytes = optional(cells["cpu_milli"], "cpu_milli"), optional(cells["memory_mib"], "memory_mib")
+        cores = optional(cells["cpu_milli"], "cpu_milli")
         submit = clock.seconds(cells["creation_time"], "creation_time")
         start = clock.seconds(scheduled, "scheduled_time")
         return record(
@@ -226,7 +224,7 @@ class Pai2023(NamedColumns):
             nodes=1 if gpus else None,
             queue=cells["qos"],
             cpus=None if cores is None else cores / MILLI,
-            memory=None if mebibytes is None else mebibytes * MEBIBYTE,
+            memory=optional(cells["memory_mib"], "memory_mib", each=MEBIBYTE),
             status=status(cells["pod_phase"]),
             waited=start - submit,
         )
@@ -262,7 +260,6 @@ class Pai2025(NamedColumns):
             raise BadRow(reason, f"{name} {reason}", fix="leave out instances whose beginning is not known")
         if ended is None:
             raise BadRow("has not ended", f"{name} has not ended", fix="leave out instances that outlive the trace")
-        memory = optional(cells.get("memory_request"), "memory_request")
         return record(
             job_id=cells["instance_sn"],
             submit=created,
@@ -272,7 +269,7 @@ class Pai2025(NamedColumns):
             queue=cells["role"],
             group=cells["app_name"],
             cpus=optional(cells.get("cpu_request"), "cpu_request"),
-            memory=None if memory is None else memory * GIBIBYTE,
+            memory=optional(cells.get("memory_request"), "memory_request", each=GIBIBYTE),
             waited=started - created,
         )
 
@@ -293,7 +290,7 @@ class Spot2026(NamedColumns):
     def job(self, cells: Cells, clock: Clock) -> JobRecord:
         """Return the job of a row."""
         workers, each = whole(cells["worker_num"], "worker_num"), number(cells["gpu_request"], "gpu_request")
-        cpus, kind = optional(cells.get("cpu_request"), "cpu_request"), cells["job_type"]
+        kind = cells["job_type"]
         return record(
             job_id=cells["job_name"],
             submit=clock.seconds(cells["submit_time"], "submit_time"),
@@ -301,7 +298,7 @@ class Spot2026(NamedColumns):
             gpus=summed_shares(workers * each, workers),
             queue=kind,
             group=cells.get("organization", ""),
-            cpus=None if cpus is None else cpus * workers,
+            cpus=optional(cells.get("cpu_request"), "cpu_request", each=workers),
             priority=int(kind.lower() == HIGH),
             preemptible=kind.lower() == SPOT,
         )

@@ -75,7 +75,6 @@ class Helios(NamedColumns):
         if start is None and "start_time" in cells and not self.trusts_duration:
             raise BadRow("never ran", f"job {cells['job_id']} never started", fix="leave out jobs that never ran")
         count = whole(cells["node_num"], "node_num") if cells["node_num"] else None
-        memory = optional(cells.get("mem_per_pod_GB"), "mem_per_pod_GB")
         written = clock.optional_length(cells["duration"], "duration")
         between = None if start is None or end is None else end - start
         if written is not None and between is not None:
@@ -94,7 +93,7 @@ class Helios(NamedColumns):
             queue=cells.get("vc", ""),
             group=cells.get("type", ""),
             cpus=optional(cells.get("cpu_num"), "cpu_num"),
-            memory=None if memory is None else memory * (count or 1) * GIGABYTE,
+            memory=optional(cells.get("mem_per_pod_GB"), "mem_per_pod_GB", each=(count or 1) * GIGABYTE),
             status=status(cells["state"]),
             waited=None if start is None else start - submit,
         )

@@ -104,6 +104,17 @@ def test_a_cluster_without_levels(place: Callable[..., Any]) -> None:
     assert "at least one level" in error["fix"]
 
 
+@pytest.mark.parametrize("option", ["--cluster", "--job", "--busy", "--flags", "--records", "--output"])
+def test_a_name_of_a_file_that_no_system_takes(arnold: Arnold, tmp_path: Path, option: str) -> None:
+    """Names have 255 letters at most: of a longer one the error says where it is, and nothing of the disk."""
+    (tmp_path / "c.csv").write_text(GOOD_CLUSTER)
+    (tmp_path / "j.yaml").write_text(GOOD_JOB)
+    files = {"--cluster": tmp_path / "c.csv", "--job": tmp_path / "j.yaml", option: tmp_path / ("x" * 300)}
+    ran = arnold("place", *(word for pair in files.items() for word in pair), "--json")
+    assert (ran.code, ran.json["error"]["where"]) == (2, str(files[option]))
+    assert says(ran.json["error"]["message"], "File name too long")
+
+
 @pytest.mark.parametrize("option", ["--cluster", "--job", "--busy", "--flags", "--records"])
 def test_an_empty_name_of_a_file(arnold: Arnold, tmp_path: Path, option: str) -> None:
     """A variable of the shell that is not set."""

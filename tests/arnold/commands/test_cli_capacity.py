@@ -190,6 +190,18 @@ def test_a_cluster_of_ones_own(arnold: Arnold, tmp_path: Path) -> None:
         assert says(ran.err, option[0], "a cluster that is made")
 
 
+@pytest.mark.parametrize("words", [["fragmentation"], ["grow", "--days", "1"], ["power"]])
+def test_a_cluster_without_levels_is_named(arnold: Arnold, tmp_path: Path, words: list[str]) -> None:
+    """The file, and where levels come from in each of its formats; with a level that it has not, too."""
+    path = tmp_path / "flat.csv"
+    path.write_text("node,gpus\na,8\nb,8\n")
+    ran = arnold("capacity", *words, "--cluster", path)
+    assert ran.code == 2
+    assert says(ran.err, str(path), "no levels", "node,rack,gpus", "--levels", "scontrol show topology")
+    if words != ["power"]:
+        assert says(arnold("capacity", *words, "--cluster", path, "--level", "rack").err, "rack", "node,rack,gpus")
+
+
 def test_nodes_of_four(arnold: Arnold, tmp_path: Path) -> None:
     """A rack of trays of 4 GPUs: shapes are of such nodes, for every question that takes a cluster."""
     path = tmp_path / "cluster.csv"

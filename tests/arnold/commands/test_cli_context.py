@@ -121,6 +121,8 @@ def test_the_variable_names_another_or_none(folder: Path, arnold: Arnold, monkey
         ("cluster: cluster.csv\n\nat: yesterday\n", 3, ["--at", "yesterday", "time zone"]),
         ("exclude: 'n[0'\ncluster: cluster.csv\n", 1, ["--exclude", "n[0"]),
         ("cluster: [cluster.csv, other.csv]\n", 1, ["cluster", "one value"]),
+        ("cluster: cluster.csv\nlevels: []\n", 2, ["levels", "empty"]),
+        ("cluster: []\n", 1, ["cluster", "one value"]),
         ("cluster: cluster.csv\npartition:\n", 2, ["partition"]),
         ("cluster: cluster.csv\npartition: {a: b}\n", 2, ["partition"]),
         ("- cluster.csv\n", 1, ["keys with values"]),
@@ -137,6 +139,16 @@ def test_what_is_wrong_is_said_with_its_line(
     assert ran.err.startswith(f"Error: {NAME}:{line}: ")
     assert all(fact in ran.err for fact in facts)
     assert "To fix: " in ran.err
+
+
+@pytest.mark.parametrize("key", ["busy", "flags", "tolerate", "exclude", "domains"])
+def test_an_empty_list_says_none(folder: Path, arnold: Arnold, key: str) -> None:
+    """Of what is none where the key is left out: no list is laid over the cluster, and none is said to be."""
+    (folder / NAME).write_text(f"cluster: cluster.csv\n{key}: []\n")
+    ran = arnold("place", "job.yaml", "--json")
+    assert (ran.code, nodes(ran)) == (0, {"n0", "n1"})
+    assert not says(ran.json["notes"], NAME, f"--{key}")
+    assert arnold("use", "--json").json["options"] == {"cluster": "cluster.csv"}
 
 
 def test_a_file_that_the_command_line_replaces_need_not_be_there(folder: Path, arnold: Arnold) -> None:

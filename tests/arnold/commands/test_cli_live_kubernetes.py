@@ -15,7 +15,7 @@ from extender.controller.actions import release_mark, release_patch
 from extender.objects import decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
 from scheduler.job import Job, Parallelism
-from tests.allocation_objects import claim_json, claiming, request, slice_json
+from tests.allocation_objects import claim_json, claiming, request, slice_json, template_json
 from tests.extender.fake_cluster import FakeCluster, merged, stand_in, unreachable
 from tests.extender.things import MINIPOD, NOW, RACK, key, member_json, node_json, pod_json, uid
 from tests.facts import says
@@ -79,6 +79,16 @@ def test_only_what_is_free_is_used(api: FakeCluster, arnold: Arnold, job: Path) 
     assert found["cluster"]["source"] == "kube:made"
     assert (found["cluster"]["nodes"], found["cluster"]["free"]) == (9, 7)
     assert {verb for verb, _, _ in api.asked} == {"page"}, "a live cluster is only read"
+
+
+def test_an_idle_cluster_is_no_list_without_pods(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """That no pod holds GPUs is known of a live cluster, whose pods were all looked at."""
+    for space in ("kube-system", "team"):
+        pod = pod_json("p", node="n20", gpus=0)
+        api.put(PODS, pod | {"metadata": {**pod["metadata"], "namespace": space}})
+    found = placed(arnold, job)
+    assert found["cluster"]["free"] == 9
+    assert not says(found["notes"], "no pods")
 
 
 def test_it_reads_as_the_file_of_kubectl_does(api: FakeCluster, arnold: Arnold, tmp_path: Path, job: Path) -> None:
@@ -156,11 +166,23 @@ def test_nodes_that_plans_promise_are_in_use(api: FakeCluster, arnold: Arnold, j
     assert placed(arnold, job)["cluster"]["free"] == 9
 
 
-def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(api: FakeCluster, arnold: Arnold, job: Path) -> None:
-    """Two pods are on their way, and the GangPlan only says that a third is missing; given back, nodes are free."""
+@pytest.mark.parametrize("by_claim", [False, True], ids=["by resource", "by claim"])
+def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(
+    api: FakeCluster, arnold: Arnold, job: Path, *, by_claim: bool
+) -> None:
+    """Two pods are on their way, and the GangPlan only says that a third is missing; given back, nodes are free.  So it
+    is where they ask for their GPUs by a claim, which their Job says and no label.
+    """
     mark = release_mark(key("g"), 3)
+    if by_claim:
+        api.put(ALLOCATION[2], template_json("big", "team"))
     for rank, node in enumerate(("n00", "n10")):
         gated = member_json("g", rank, 3)
+        if by_claim:
+            numbered = {"batch.kubernetes.io/job-completion-index": str(rank)}
+            gated = claiming(
+                pod_json(f"g-{rank}", gpus=0, labels=numbered, gate=True, owner=("Job", "g")), template="big"
+            )
         api.put(
             PODS,
             merged(gated, release_patch(decode_pod(gated), node, mark, version=gated["metadata"]["resourceVersion"])),

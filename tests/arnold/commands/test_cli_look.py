@@ -17,8 +17,9 @@ import yaml
 
 from benchmarks.evidence.pasted_texts import PASTED
 from benchmarks.evidence.tested_pairs import csv, measure, tree
-from health.pairs.kubernetes_jobs import pair_jobs
+from health.pairs.measured import pair_jobs
 from tests.facts import says
+from tests.health.collectives.made_dumps import SHAPES, dumps
 
 Arnold = Callable[..., Any]
 
@@ -95,6 +96,18 @@ def test_nothing_crashes_and_what_is_not_read_is_said(arnold: Arnold, tmp_path: 
     assert {(suspect["node"], suspect["gpu"]) for suspect in ran.json["suspects"]} == {("gpu2", "0000:1c:00")}
 
 
+def test_a_dump_with_a_zero_byte_is_not_read(arnold: Arnold, tmp_path: Path) -> None:
+    """Known by how it begins, it holds no text: that is said of it, alone in its folder or beside a good one."""
+    first, second = (source.text for source in dumps("absent", SHAPES["events"])[:2])
+    (tmp_path / "rank_0.json").write_text(first + "\0")
+    (alone,) = arnold("health", "look", tmp_path, "--json").json["files"]
+    assert (alone["kind"], alone["read"]) == ("flight-recorder", False)
+    assert says(alone["note"], "zero byte")
+    (tmp_path / "rank_1.json").write_text(second)
+    both = arnold("health", "look", tmp_path, "--json").json["files"]
+    assert {says(file["note"], "rank_0.json", "zero byte") for file in both} == {True}
+
+
 def test_a_folder_that_is_none(arnold: Arnold, tmp_path: Path) -> None:
     """A file, a missing folder and an empty one are errors that say so."""
     (tmp_path / "file").write_text("x")
@@ -121,8 +134,10 @@ def test_pairs_are_planned_measured_and_read(arnold: Arnold, tmp_path: Path) -> 
     assert [(place["node"], place["link"], place["domain"], place["sure"]) for place in read.json["suspects"]] == [
         (None, "d3 - the core", None, "certain")
     ]
-    following = arnold("health", "pairs", "plan", "--cluster", file, "--results", measured, "--json")
-    assert following.json["rounds"] == []
+    more = tmp_path / "more.slurm"
+    following = arnold("health", "pairs", "plan", "--cluster", file, "--results", measured, "--output", more, "--json")
+    assert (following.json["rounds"], more.exists()) == ([], False)  # sbatch would refuse a script of no nodes
+    assert says(" ".join(following.json["notes"]), "more.slurm")
 
 
 def test_pairs_are_tested_by_jobs(arnold: Arnold, tmp_path: Path) -> None:

@@ -50,6 +50,26 @@ def test_a_job_that_ends_before_may_have_the_nodes(arnold: Arnold, cluster: list
     assert says(ran.json["notes"], "2026-12-04 06:00 UTC", "n0")
 
 
+@pytest.mark.parametrize("names", ["short long", "long short"])
+def test_of_several_jobs_each_is_kept_off_by_its_own_length(
+    arnold: Arnold, cluster: list[Any], tmp_path: Path, names: str
+) -> None:
+    """Both have a rack, whichever is named first: the first rack is there for the short one alone, all eight nodes are
+    idle to one of the two, and what is not known to end has no nodes that go away.
+    """
+    words = list[Any]()
+    for name in names.split():
+        file = tmp_path / f"{name}.yaml"
+        hours = {"short": 18, "long": 100}[name]
+        text = f"{{name: {name}, parallelism: {{tp: 8, dp: 2, pp: 2}}, gpus_per_node: 8, expected_hours: {hours}}}\n"
+        file.write_text(text)
+        words += ["--job", file]
+    jobs = arnold("place", *cluster, *words, "--json").json["jobs"]
+    assert {cell["node"] for cell in jobs["short"]["assignment"]} == {"n0", "n1", "n2", "n3"}
+    assert {cell["node"] for cell in jobs["long"]["assignment"]} == {"n4", "n5", "n6", "n7"}
+    assert says(arnold("place", *cluster, *words).out, "8 idle")
+
+
 @pytest.mark.parametrize(("hours", "status"), [("18.1", "infeasible"), ("1000", "infeasible")])
 def test_a_job_that_does_not_is_kept_off(
     arnold: Arnold, cluster: list[Any], tmp_path: Path, hours: str, status: str

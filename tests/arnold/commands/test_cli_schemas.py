@@ -27,6 +27,21 @@ def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(NAMES) <= set(printed(capsys).splitlines())
 
 
+def test_what_several_jobs_print_is_described_as_what_one_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """Records of both have one description, a faulty node's slowdown of null too, and no key that is always there may
+    be missing; nothing in a schema is no JSON, as infinity.
+    """
+    read = {
+        name: json.loads(printed(capsys, name), parse_constant=pytest.fail)
+        for name in ("place", "jobs", "study", "error")
+    }
+    one, several = read["place"]["$defs"], read["jobs"]["$defs"]
+    assert several.keys() >= one.keys()
+    assert {name: several[name] for name in one} == one
+    assert {"type": "null"} in several["NodeFlag"]["properties"]["slowdown"]["anyOf"]
+    assert all(schema["required"] == list(schema["properties"]) for schema in read.values())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_field_is_described(capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Each schema refuses unknown keys and says of each key what it is."""

@@ -67,6 +67,8 @@ def test_a_running_job_is_scored_by_its_name(arnold: Arnold, files: list[Any], t
     records.write_text(f"records: [{{name: ours, dp_gain: 2.0, pp_gain: 2.0, {bands}}}]")
     ran = arnold("score", *files, "--nodes", "train", "--records", records, "--json").json
     assert (ran["objective"], ran["job"]["name"]) == (2.0, "train")
+    plain = arnold("score", *files, "train", "--records", records, "--json").json
+    assert {**plain, "solve_seconds": 0, "run_seconds": 0} == {**ran, "solve_seconds": 0, "run_seconds": 0}
     assert ran["step_lost"] == {
         name: pytest.approx(1 - 1 / (1 + cost)) for name, cost in (("share", 0.04), ("low", 0.02), ("high", 0.06))
     }
@@ -82,6 +84,24 @@ def test_a_slow_node_is_a_loss_of_the_job_that_has_it(arnold: Arnold, files: lis
     now = (1 + DEFAULT_SPREAD_COST) * 1.25
     assert train["step_time"] == pytest.approx(now)
     assert train["step_lost"]["share"] == pytest.approx(1 - best / now)
+
+
+def test_each_place_that_it_could_have_has_its_step(arnold: Arnold, tmp_path: Path) -> None:
+    """Two racks of two, a node of the job's rack twice as slow: a rack without it costs no more spread and half the
+    step, and where the job spans racks to avoid it the step counts both.
+    """
+    rows = ["n0,r0,8,8,", "n1,r0,8,8,2.0", "n2,r1,8,8,", "n3,r1,8,0,"]
+    (tmp_path / "four.csv").write_text("\n".join(["node,rack,gpus,free_gpus,slowdown", *rows, ""]))
+    (tmp_path / "job.yaml").write_text("{name: j, parallelism: {tp: 8, dp: 2}, alpha: 1, level: rack}")
+    (tmp_path / "hosts").write_text("n0\nn1\n")
+    asked = ("score", "--cluster", tmp_path / "four.csv", "--job", tmp_path / "job.yaml", "--nodes", tmp_path / "hosts")
+    ran = arnold(*asked, "--json").json
+    spread = 1 + DEFAULT_SPREAD_COST  # n0 and n2 lie in two racks: objective 2
+    # on n0 and n1 the pace is the slow one's; anew on n0 and n2, on the empty cluster in rack r1
+    steps = [ran[name]["step_time"] for name in ("same_nodes", "free_nodes", "restart", "empty_cluster")]
+    assert (ran["step_time"], steps) == (2.0, [2.0, pytest.approx(spread), pytest.approx(spread), 1.0])
+    shown = arnold(*asked)
+    assert says(shown.out, f"{100 * (spread / 2 - 1):+.1f} %", "-50.0 %")
 
 
 def test_grids_are_those_that_jobs_say(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
@@ -114,7 +134,9 @@ def test_grids_are_those_that_jobs_say(arnold: Arnold, files: list[Any], tmp_pat
         (["--nodes", "other"], ("jobs.yaml:5", "grid", "--job", "--grids")),
         (["--nodes", "trian"], ("'trian'", "train", "--nodes")),
         (["--all", "--nodes", "train"], ("--all", "--nodes")),
-        ([], ("--all", "--nodes")),
+        (["trian"], ("'trian'", "train", "JOB")),
+        (["job.yaml", "--nodes", "train"], ("job.yaml", "no such file")),
+        ([], ("--all", "--nodes", "JOB")),
     ],
 )
 def test_what_cannot_be_scored(arnold: Arnold, files: list[Any], options: list[str], facts: tuple[str, ...]) -> None:

@@ -140,3 +140,15 @@ def test_a_job_is_placed_by_one_algorithm(arnold: Arnold, files: Sequence[object
     ran = arnold("place", "--cluster", files[2], "--job", tmp_path / "no.yaml", "--algorithm", "exact,best-fit")
     assert ran.code == 2
     assert "arnold compare --algorithm exact,best-fit" in ran.err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--level", "rack"), ("--time-limit", "2"), ("--records", "own.json")])
+def test_what_belongs_to_placement_needs_an_algorithm_that_places(
+    arnold: Arnold, files: Sequence[object], option: str, value: str
+) -> None:
+    """Where all runs only count GPUs it would be passed over; beside an algorithm that places it is of that one."""
+    ran = arnold(*files, "--algorithm", "none", option, value)
+    assert (ran.code, ran.out) == (2, "")
+    assert says(ran.err, option, "only counts GPUs", "--algorithm")
+    if option != "--records":
+        assert arnold(*files, "--algorithm", "none,best-fit", option, value).code == 0

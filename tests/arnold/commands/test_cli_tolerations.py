@@ -165,3 +165,14 @@ def test_a_certificate_and_a_repair_keep_to_the_tolerations(
     lost = min(placed)
     repaired = answer(capsys, "repair", "--cluster", nodes, "--placement", str(saved), "--lost", lost)
     assert used(repaired) == {"n0", "n1", "n2", "n6"} - {lost}
+
+
+def test_nodes_that_any_of_several_jobs_may_have_are_idle(
+    tmp_path: Path, nodes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """n6 takes anybody, n0 to n2 the second job: four are idle to one of the two, in whatever order they are named."""
+    vision = [{"key": "dedicated", "value": "vision", "effect": "NoSchedule"}]
+    first, second = job_file(tmp_path, 1, name="a"), job_file(tmp_path, 3, tolerations=vision, name="b")
+    for jobs in ((first, second), (second, first)):
+        assert run(["place", "--cluster", nodes, "--job", jobs[0], "--job", jobs[1]]) == 0
+        assert says(capsys.readouterr().out, "7 nodes", "4 idle")

@@ -154,6 +154,28 @@ def test_healthy_gangs_are_left_alone(api: FakeCluster, arnold: Arnold, tmp_path
     assert says(ran.out, "3 of 3 gangs")
 
 
+def test_what_was_left_out_is_told_once(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
+    """What Prometheus warns of, metrics without a series, and a node of a gang that sent nothing: in JSON where it
+    belongs, as text on standard error, once though each of the three gangs was judged by the same answers.
+    """
+    healthy = power({})
+
+    def answer(query: str, start: float, end: float, step: float) -> Any:
+        made = healthy(query, start, end, step)
+        made["data"]["result"] = [of for of in made["data"]["result"] if of["metric"]["Hostname"] != "n11"]
+        return made | {"warnings": ["store a: unavailable"]}
+
+    with serving(answer) as prometheus:
+        found = watch(arnold, prometheus.url, tmp_path, "--json").json
+        text = watch(arnold, prometheus.url, tmp_path)
+    assert says(found["notes"], "store a: unavailable")
+    assert says(found["notes"], "no series of")
+    of_gang = {gang["gang"]: says(gang["notes"], "no sample of", "n11") for gang in found["gangs"]}
+    assert of_gang == {"a": False, "b": True, "c": False}
+    assert text.err.count("store a: unavailable") == 1
+    assert says(text.err, "team/b", "n11")
+
+
 def test_a_server_that_is_away_clears_nothing(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
     """What was annotated stays, the round says what it could not do, and the command ends with 2."""
     with serving(power({"n11": 0.67})) as prometheus:

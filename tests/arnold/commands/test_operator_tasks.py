@@ -130,6 +130,18 @@ def test_a_size_between_two(run: Arnold) -> None:
     assert (refused.code, says(refused.err, "--dp", "4..2", "To fix:")) == (2, True)
 
 
+def test_sizes_are_compared_under_one_algorithm(run: Arnold) -> None:
+    """Two are refused, with what to do; more sizes than a hundred are too, and none is passed over."""
+    sizes = "compare --cluster cluster.csv --job elastic.yaml --dp 2,3"
+    refused = run(f"{sizes} --algorithm exact,gpu-packing")
+    assert (refused.code, says(refused.err, "--algorithm", "one", "2", "To fix:")) == (2, True)
+    once, twice = (run(f"{sizes} --algorithm {names} --json") for names in ("exact", "exact,exact"))
+    assert [size["objective"] for size in once.json["sizes"]] == [size["objective"] for size in twice.json["sizes"]]
+    assert run(f"{sizes} --algorithm ,").code == 2
+    many = run("compare --cluster cluster.csv --job elastic.yaml --dp 1..60,61..120")
+    assert (many.code, says(many.err, "--dp", "100")) == (2, True)
+
+
 def test_slices_of_gpus_are_named(run: Arnold) -> None:
     """Nodes with MIG are left out, by that name."""
     node = {

@@ -23,7 +23,7 @@ from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.inspector import latecomers, read_inspector, read_prometheus
 from health.collectives.progress import read_progress
 from health.collectives.ras import read_ras
-from health.collectives.reading import CONVERTER, diagnose_files, read_trace
+from health.collectives.reading import CONVERTER, diagnose_files, read_trace, read_traces
 from tests.facts import saying, says
 from tests.health.collectives.progress_lines import write_progress
 
@@ -394,6 +394,37 @@ def test_an_empty_dump_is_a_broken_one(tmp_path: Path) -> None:
             diagnose_files(sources, format=said)
     with pytest.raises(InvalidInput, match="is empty"):
         diagnose_files([lines(progress()), sources[2]], format="progress", lenient=True)
+
+
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "never written": (b"", "empty"),
+    "zero bytes": (bytes(4096), "zero byte"),  # what a crash of the machine leaves of a file that was not flushed
+    "no text": (b"\xff{}", "UTF-8"),
+    "pickle": (pickle.dumps({}), "pickle"),
+    "cut gzip": (b"\x1f\x8bcut", "gzip"),
+}
+
+
+@pytest.mark.parametrize("name", list(BROKEN))
+def test_a_dump_that_holds_no_text_is_a_broken_one(tmp_path: Path, name: str) -> None:
+    """Leniently the others are judged and it is said what was passed over; strictly, and where it is all, an error."""
+    content, problem = BROKEN[name]
+    files = [str(tmp_path / f"nccl_trace_rank_{rank}.json") for rank in range(3)]
+    for rank, file in enumerate(files[:2]):
+        Path(file).write_text(dump(rank, [entry("a", 5, "started", retired=True)], GROUPS).text)
+    Path(files[2]).write_bytes(content)
+    for said in (None, "flight-recorder"):
+        sources, unread = read_traces(files, lenient=True)
+        _, found = diagnose_files(sources, unread=unread, format=said, lenient=True)
+        (note,) = [note for note in found.notes if "left out" in note]
+        assert says(note, files[2], problem)
+        with pytest.raises(InvalidInput, match=problem):
+            diagnose_files(*read_traces(files, lenient=False)[:1], format=said)
+        sources, unread = read_traces(files[2:], lenient=True)
+        with pytest.raises(InvalidInput, match=problem):
+            diagnose_files(sources, unread=unread, format=said, lenient=True)
+    with pytest.raises(InvalidInput, match="no such file"):  # a word mistyped is no broken dump
+        read_traces([*files, str(tmp_path / "rank_3.json")], lenient=True)
 
 
 def test_dumps_must_be_of_one_job() -> None:

@@ -82,6 +82,20 @@ def test_what_all_pairs_share_cannot_be_told() -> None:
     assert "cannot tell" in findings.notes[0]
 
 
+def test_slow_pairs_that_no_place_explains_are_said_and_tested_once_more() -> None:
+    """One pair of 192 is half as fast, and each of its nodes as fast as any with two others: no node is at fault."""
+    planned = plan_rounds(LEAVES, range(128))
+    slow = planned[1][7]
+    pairs = [Pair(*pair, 195.0 if pair == slow else 390.0) for pairs in planned for pair in pairs]
+    findings = findings_of(pairs, LEAVES)
+    assert (findings.suspects, [pairs[row][:2] for row in findings.unexplained]) == ((), [slow])
+    assert next_round(LEAVES, range(128), pairs) == [[slow]]
+    # slow again, it is what it is; fast again, it was chance
+    assert next_round(LEAVES, range(128), [*pairs, Pair(*slow, 195.0)]) == []
+    assert next_round(LEAVES, range(128), [*pairs, Pair(*slow, 390.0)]) == []
+    assert findings_of([*pairs, Pair(*slow, 390.0)], LEAVES).unexplained == ()
+
+
 def test_tests_that_failed_clear_nobody() -> None:
     """Where the program does not start on any pair nothing is known of any node; of one that ran, its two are well."""
     failed = [Pair(f"n{2 * k:04}", f"n{2 * k + 1:04}", 0.0) for k in range(20)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from health.whatif import analyse, flags_of, help_for, notes_on, prepare, slow_workers, verdict
@@ -221,3 +222,11 @@ def test_notes_warn_where_belief_should_be_weak() -> None:
     replayed = prepare(make_trace(Recipe(steps=2)))
     notes = notes_on(replayed, analyse(replayed))
     assert any("Only 2 steps" in note for note in notes)
+
+
+def test_steps_of_many_minutes_are_said() -> None:
+    """Milliseconds in place of seconds make a step last long: what the numbers are taken for is noted."""
+    trace = make_trace(Recipe())
+    assert not says(notes_on(prepare(trace), analyse(prepare(trace))), "seconds")
+    late = prepare(replace(trace, start=trace.start * np.float32(1e3), duration=trace.duration * np.float32(1e3)))
+    assert says(notes_on(late, analyse(late)), "seconds", "milliseconds", " min")

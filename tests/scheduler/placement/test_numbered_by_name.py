@@ -78,6 +78,14 @@ def test_the_dimensions_of_megatron_nest(degrees: dict[str, int]) -> None:
     assert host(cluster, job, nodes) == min((cluster.names[node] for node in nodes.ravel()), key=natural)
 
 
+def test_a_part_filled_last_node_may_be_any() -> None:
+    """Five replicas of two GPUs fill two nodes of four and half of a third: each group has ranks on all or on one."""
+    job = Job("j", Parallelism(tp=2, dp=5), gpus_per_node=4, level="minipod")
+    cluster = cluster_of([*reversed(range(24))])
+    nodes = np.array([[0], [5], [9]], dtype=np.int32)  # n23, n18 and n14
+    assert numbered_by_name(cluster, job, nodes).tolist() == [[9], [5], [0]]
+
+
 def test_other_ranks_follow_by_name_too() -> None:
     """Six nodes of one minipod, three pipelines of two stages: ranks run down the columns as names do."""
     cluster = cluster_of([*range(24)])

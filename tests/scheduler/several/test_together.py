@@ -23,6 +23,7 @@ from tests.scheduler.several.every_placement import Racks, cluster_of, grid, lea
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import NodeFlag
+from topology.taints import Taint, Toleration
 
 LIMITS = Limits(seconds=20.0, workers=1)
 EXACT = ALGORITHMS.load("exact")
@@ -133,6 +134,32 @@ def test_numbers_of_domains_may_be_one_case(racks: Racks, jobs: tuple[Job, ...],
         with patch("scheduler.placement.share_parts.MOST_CASES", 1):
             search = without_a_start(cluster_of(racks), jobs, weighing)
         assert (search.cost, search.bound) == pytest.approx((least, least))
+
+
+@examples(40)
+@given(racks_of_a_cluster, jobs_of(soft=True), st.data())
+def test_each_job_has_the_cluster_as_it_sees_it(racks: Racks, jobs: tuple[Job, ...], data: st.DataObject) -> None:
+    """Nodes that are kept from one job alone are as nodes with a taint that all others tolerate."""
+    cluster = cluster_of(racks)
+    nodes = st.sets(st.integers(0, len(cluster) - 1)) if len(cluster) else st.just(set[int]())
+    kept = [data.draw(nodes) for _ in jobs]
+    seen = [cluster.with_kept_out(dict.fromkeys(own, "goes away")) for own in kept]
+    taints = {
+        i: tuple(Taint(f"not-{j}", "", "NoSchedule") for j, own in enumerate(kept) if i in own)
+        for i in set[int]().union(*kept)
+    }
+    tainted = cluster.with_taints(taints)
+    tolerant = tuple(
+        job.replace(tolerations=tuple(Toleration(f"not-{other}", "Exists") for other in range(len(jobs)) if other != j))
+        for j, job in enumerate(jobs)
+    )
+    weighing = [1.0] * len(jobs)
+    outcome = place_together(cluster, jobs, weighing, solver=EXACT, limits=LIMITS, seen=seen)
+    same = together(tainted, tolerant)
+    assert (outcome.status, outcome.objective, outcome.bound) == (same.status, same.objective, same.bound)
+    for own, job, one in zip(seen, jobs, outcome.outcomes, strict=False):
+        assert one.proposal.nodes is not None
+        assert evaluate(own, job, one.proposal.nodes) == one.evaluation
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])

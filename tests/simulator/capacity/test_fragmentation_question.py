@@ -33,6 +33,12 @@ def test_nothing_free() -> None:
     assert says(answer.verdict, "0 of 16 nodes", "0 minipods")
 
 
+def test_a_shape_that_fits_nowhere_is_said() -> None:
+    """PP groups of 20 nodes find no 20 free: the verdict says so, beside the shape that loses most of what fits."""
+    assert says(ask(7, 5, shapes=("8x20",), spreads=(1,)).verdict, "12 of 16 nodes", "8x20")
+    assert says(ask(7, 5, shapes=("8x20", "8x4"), spreads=(1,)).verdict, "8x20", "8x4", "8 nodes")
+
+
 def test_an_empty_cluster_is_not_fragmented() -> None:
     """Every ratio is 1, whatever the shape and size."""
     answer = FragmentationQuestion(cluster=minipods(minipods=4, nodes=32), shapes=("8x2", "8x4")).answer()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ground.errors import InvalidInput
 from simulator.capacity.power import PowerQuestion
+from tests.facts import says
 
 # one job of known waves: 8 nodes of 10 and 5 kW, half of the time each; 8 others idle at 1 kW
 KNOWN = "watts: {compute: 10000, communicate: 5000, idle: 1000}\nstep_seconds: 4\ncompute_share: 0.5\n"
@@ -73,6 +75,17 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
     given = PowerQuestion(made="2x8", power=question.power, jobs=("8x2x4",), step_seconds="2..9", compute_share="0.7")
     assert [one.source for one in given.inputs[1:]] == ["given", "the power file", "given"]
     assert PowerQuestion(made="2x8", jobs=("8x2x4",)).inputs[2].source == "assumed"
+
+
+def test_steps_longer_than_what_is_looked_at() -> None:
+    """Of a step of 1,000 s the 20 s that are looked at show no swing: refused; of 2 to 60 s that is an assumption."""
+    fields: dict[str, Any] = {"made": "2x8", "jobs": ("8x2x4",), "seconds": 20.0}
+    with pytest.raises(InvalidInput) as error:
+        PowerQuestion(step_seconds="1000", **fields)
+    assert says(error.value.message, "20 s", "1,000 s")
+    assert error.value.where == "--seconds"
+    question = PowerQuestion(step_seconds="2..60", draws=10, **fields)
+    assert any("20 s" in sentence and "longer" in sentence for sentence in question.assumptions(question.answer()))
 
 
 def test_nothing_is_drawn(tmp_path: Path) -> None:

@@ -46,6 +46,21 @@ def test_several_documents_are_one_cluster() -> None:
     assert cluster.names == ("n1", "n2", "n3")
 
 
+def test_pods_that_are_not_listed_are_said() -> None:
+    """A list of nodes alone says nothing of what is in use, nor one of a single namespace of what others hold; pods of
+    two, as kubectl lists them with -A, are all there are.
+    """
+
+    def pod(name: str, namespace: str) -> dict[str, Any]:
+        about = {"name": name, "namespace": namespace}
+        return {"kind": "Pod", "metadata": about, "spec": {"nodeName": "n1", "containers": []}, "status": {}}
+
+    mine, system = pod("train-0", "team"), pod("coredns", "kube-system")
+    assert says(read(listing(node("n1"))).notes, "no pods", "-A", "--busy")
+    assert says(read(listing(node("n1"), mine, mine)).notes, "no pods", "team", "-A")
+    assert not says(read(listing(node("n1"), mine, system)).notes, "no pods")
+
+
 def test_a_fault_in_a_later_document_has_its_line() -> None:
     """The third document begins in line 5."""
     with pytest.raises(InvalidInput, match=saying("'eight'", "GPUs")) as caught:
@@ -179,7 +194,7 @@ def test_plans_name_the_level_that_counts_where_no_preset_is_known() -> None:
     assert levels(*nodes, hall, plan("example.com/gone")) == ["example.com/hall"]
     assert levels(*nodes, plan("example.com/gone")) == levels(*nodes) == ["cluster"]
     assert levels(*nodes, hall, asked=["example.com/row"]) == ["example.com/row"]
-    (note, left) = read(listing(*nodes, hall)).notes
+    (note, left, _of_pods) = read(listing(*nodes, hall)).notes
     assert says(note, "example.com/hall", "GangPlans", "--levels")
     assert says(left, "--levels example.com/hall,example.com/row")
     known = [
