@@ -305,8 +305,8 @@ def test_nodes_are_freed_below_one_feed() -> None:
 
 
 def test_groups_of_one_node_ask_nothing_of_a_feed() -> None:
-    """Of three free nodes in a rack one is alone, and the one in use beside it makes a PP group; that groups of one node
-    are held below a feed frees none elsewhere.
+    """Of three free nodes in a rack one is alone, and the one in use beside it makes a PP group; that groups of one
+    node are held below a feed frees none elsewhere.
     """
     seats = [("r0", "a", 8), ("r0", "b", 8), ("r0", "c", 8), ("r0", "d", 0), ("r1", "e", 4)]
     rows = [Node(f"n{i}", (rack,), 8, free, second_path=(feed,)) for i, (rack, feed, free) in enumerate(seats)]

@@ -389,8 +389,8 @@ def test_few_of_many_pods_serve_a_job() -> None:
 @given(seed=st.integers(0, 10**9))
 @examples(15)
 def test_bands_in_two_levels_keep_both_pairs(seed: int) -> None:
-    """Whatever pair is asked for at either level: a placement fits the racks, and has no more of either spread; rows that
-    stay together lie in one pod in each column.
+    """Whatever pair is asked for at either level: a placement fits the racks, and has no more of either spread; rows
+    that stay together lie in one pod in each column.
     """
     chance = random.Random(seed)
     pods = tuple(tuple(chance.choices(range(1, 7), k=chance.randint(1, 4))) for _ in range(chance.randint(1, 4)))
