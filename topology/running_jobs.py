@@ -348,7 +348,9 @@ class OwnJobs(Marked):
         left_out="",
         marks=("jobs", "name", "nodes"),
     )
-    mark = re.compile(r'\A(?!(?s:.*)"(?:job_id|proved_to)")(?s:.*)^\s*(?:\{\s*)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE)
+    mark = re.compile(
+        r'\A(?!(?s:.*)"(?:job_id|proved_to)")(?s:.*)^[^\S\n]*+(?:\{[^\S\n]*+)?"?(?:jobs|waiting)"?\s*:', re.MULTILINE
+    )
 
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the file."""

@@ -64,7 +64,7 @@ class Inspector(Marked):
         left_out="proxy_trace lines, point-to-point operations, bandwidths",
         marks=('"coll_perf"', '"header"', '"metadata"'),
     )
-    mark = re.compile(rf'\A\s*.*"(?:coll_perf|dump_stats|{VERSION_KEY})"')  # in the first line
+    mark = re.compile(rf'\A\s*+.*"(?:coll_perf|dump_stats|{VERSION_KEY})"')  # in the first line
 
     def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:
         """Watch the recording."""

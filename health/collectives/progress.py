@@ -38,7 +38,7 @@ class Progress(Marked):
         left_out="",
         marks=('"type"', '"comm"', NAME),
     )
-    mark = re.compile(rf'\A\s*(?=.*"{NAME}"|.*"type".*"comm"|.*"comm".*"type")')  # in the first line
+    mark = re.compile(rf'\A\s*+(?=.*"{NAME}"|(?=.*"type").*"comm")')  # in the first line
 
     def read(self, sources: Sequence[Source], *, settings: TriggerSettings, lenient: bool) -> Diagnosis:
         """Watch the recording."""

@@ -46,7 +46,7 @@ def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
         if tail.strip():
             json.loads(tail)
             rows.append(tail)
-    except ValueError:
+    except (ValueError, RecursionError):
         torn = len(tail.encode())
     events = list(_events(source, rows))
     if not events or events[0].event != "opened":
@@ -67,7 +67,7 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
     for number, row in enumerate(rows, 1):
         try:
             data = json.loads(row)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"is no JSON: {error}", where=source.at(number), fix=_FIX) from error
         if number == 1:
             if not isinstance(data, dict) or data.get("arnold") != "flag-store":

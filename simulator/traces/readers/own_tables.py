@@ -272,7 +272,7 @@ class JobJsonLines:
         try:
             # Only keys matter here; of whole numbers Python reads no more than 4,300 digits.
             first = json.loads(head.decode("utf-8-sig").lstrip().split("\n", 1)[0], parse_int=float)
-        except ValueError:
+        except (ValueError, RecursionError):
             return 0.0
         return likeness(first) if isinstance(first, dict) else 0.0
 

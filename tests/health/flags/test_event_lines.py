@@ -83,6 +83,7 @@ def test_a_store_takes_over_nothing_when_it_has_events() -> None:
     [
         (2, "", "is no JSON"),
         (3, '{"time":"2026-11-17T08:00:00Z","event":"raised","node":"n1"', "is no JSON"),
+        (3, "[" * 100_000, "is no JSON"),
         (2, "[1]", "keys with values are expected"),
         (3, '{"time":"2026-11-17T10:00:00Z","event":"burnt","node":"n1"}', "event: input should be"),
         (3, '{"time":"2026-11-17T10:00:00","event":"cleared","node":"n1"}', "time: .*timezone"),
