@@ -27,7 +27,7 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LINES, LevelBounds, LineTouches, weights_of
 from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
-from scheduler.placement.exact.pieces import SOLUTIONS, PieceCounts
+from scheduler.placement.exact.pieces import PieceCounts
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.exact.skeletons import EFFORT, Pods, decide_in_pods
@@ -322,9 +322,7 @@ def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) ->
     if least <= most and grid.cells * len(grid.capacities) <= _PIECE_CHOICES:
         # of its pieces a column has no more than others leave
         dp = most - (grid.columns - 1) * -(-grid.rows // min(grid.rows, max(grid.capacities)))
-        pieces = PieceCounts(
-            grid.rows, grid.columns, (grid.capacities,), (min(dp, len(grid.capacities)), pp), touches=most
-        )
+        pieces = PieceCounts(grid, (min(dp, len(grid.capacities)), pp), touches=most)
         fewest = pieces.fewest_touches(limit)
         least = max(least, fewest)
         # as even as may be: a column has pieces in other pods besides; none where not all cuts are listed
@@ -619,7 +617,6 @@ _COUNTS = 2_000  # Lines times racks up to which they are counted: with more non
 _SKELETONS = 400  # Lines times racks up to which skeletons are looked for: with more none was found in ten seconds
 # Part of the time limit that counting may take for one pair of the level above; and where skeletons come after it
 _COUNT_SHARE, _FEW_SHARE = 0.8, 0.5
-_PIECE_SHARE = 0.15  # The same of counts of pieces
 _LINE_SHARE = 0.6  # Part of the time limit that sharing lines out may take for one pair of the level above
 
 
@@ -873,8 +870,6 @@ class CloserSearch:
             if lattice.open():
                 self._lay_bands(wanted, region, lattice, pair, transposed=transposed)
         few = lines > 1 and lines * len(region.racks) <= _SKELETONS
-        if lattice.open() and few:
-            self._count_pieces(wanted, region, lattice, pair, transposed=transposed)
         if lattice.open():
             self._count_lines(wanted, region, lattice, pair, few=few, transposed=transposed)
         if lattice.open() and few:
@@ -1071,24 +1066,6 @@ class CloserSearch:
             lattice.most = wanted.most
             if self._goals.best is best:
                 failed.add(target)
-
-    def _count_pieces(self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
-        """Decide pairs by counts of the pieces of columns, and of rows, from the dearest down; no lines may be tied."""
-        if any(self._tied_lines(wanted, transposed=rows)[1] > 1 for rows in (False, True)):
-            return
-        end, rooms = min(wanted.end, clock() + _PIECE_SHARE * self._limits.seconds), tuple(p.room for p in region.pods)
-        for target, turned in product(reversed(lattice.open()), (False, True)):
-            if clock() >= end or target not in lattice.open():
-                continue
-            grid, asked = (lattice.problem.transposed, target[::-1]) if turned else (lattice.problem, target)
-            counts = PieceCounts(grid.rows, grid.columns, rooms, asked, above[::-1] if turned != transposed else above)
-            answer, cells = counts.lay(Slice(EFFORT, end - clock(), self._limits.seed), SOLUTIONS)
-            if cells is not None:
-                racks = region.racks[cells.T if turned != transposed else cells]
-                self._offer(wanted.closer, racks, [pod.racks for pod in region.pods])
-                lattice.most = wanted.most
-            elif answer == "no":
-                lattice.refute(target, "pieces", "")
 
     def _decide_skeletons(
         self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool
