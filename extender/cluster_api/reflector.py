@@ -51,7 +51,7 @@ class ObjectStore(Generic[T]):
     """The objects of one kind in the cache: a reflector fills it, and the writer tells it of its answers."""
 
     def __init__(
-        self, put: Callable[[T], None], drop: Callable[[Any], None], identify: Callable[[T], Identity]
+        self, put: Callable[[T], object], drop: Callable[[Any], object], identify: Callable[[T], Identity]
     ) -> None:
         self._put, self._drop, self._identify = put, drop, identify
         self._held: dict[tuple[str, str], Identity] = {}

@@ -53,7 +53,9 @@ class Stores:
         self.pods = ObjectStore[Pod](cache.put_pod, cache.drop_pod, _by(_UID))
         self.namespaces = ObjectStore[NamespaceObject](cache.weights.put, cache.weights.drop, _by(_NAME))
         self.budgets = ObjectStore[DisruptionBudget](
-            lambda budget: cache.budgets.update({budget.metadata.uid: budget}), cache.budgets.__delitem__, _by(_UID)
+            lambda budget: cache.budgets.update({budget.metadata.uid: budget}),
+            lambda uid: cache.budgets.pop(uid, None),
+            _by(_UID),
         )
         self.plans = ObjectStore[GangPlan](
             cache.put_plan,

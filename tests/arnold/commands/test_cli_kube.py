@@ -231,8 +231,9 @@ def test_the_plain_commands_are_asked_of_the_live_cluster(arnold: Arnold) -> Non
     plain = arnold("explain", "--cluster", "kube:", "team/next", *LEVELS, "--stop", "--json").json
     live = arnold("kube", "explain", "team/next", *LEVELS, "--stop", "--json").json
     assert [job["name"] for job in live["stop"]] == [job["name"] for job in plain["stop"]] == ["team/llm"]
-    scored = arnold("kube", "score", "team/llm", *LEVELS, "--json").json
-    assert (scored["objective"], scored["spread"]) == (1.7, {"dp": 1, "pp": 2})
+    for named in (["team/llm"], ["--nodes", "team/llm"]):
+        scored = arnold("kube", "score", *named, *LEVELS, "--json").json
+        assert (scored["objective"], scored["spread"]) == (1.7, {"dp": 1, "pp": 2})
 
 
 @pytest.mark.usefixtures("queue")

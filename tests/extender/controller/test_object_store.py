@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
 from extender.controller.store import Stores
-from extender.objects import decode_owner, decode_pod
+from extender.objects import decode_budget, decode_owner, decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from extender.plans.reservation import decode_reservation
 from tests.extender.things import SPACE, gang_pods, key, minipods, pod_json, reservation_json, state_of, uid
@@ -145,3 +147,14 @@ def test_everything_is_new_at_first_and_when_asked_for() -> None:
     cache.changed()
     assert cache.take_changed() == {key("a"), key("b")}
     assert cache.take_changed() == set()
+
+
+def test_budgets_of_one_uid_go_one_after_the_other() -> None:
+    """Objects that were written back with a UID of before may share it: the second that goes stops no watch."""
+    cache = ClusterCache()
+    budgets = Stores(cache).budgets
+    for name in ("a", "b"):
+        budgets.put(decode_budget(json.dumps({"metadata": {"name": name, "uid": uid("u")}}).encode()))
+    for name in ("a", "b"):
+        budgets.remove("", name)
+    assert cache.budgets == {}
