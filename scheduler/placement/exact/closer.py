@@ -208,9 +208,14 @@ class ColumnTouches:
     columns: int
     racks: tuple[tuple[int, ...], ...]  # of each pod its racks' capacities, descending
 
+    @property
+    def most(self) -> int:
+        """Whole rows that the roomiest pod holds, at most."""
+        return min(self.rows, max(map(sum, self.racks)) // self.columns)
+
     @cached_property
     def _gains(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Prices of row and column touches, and the sum of the gains, shape [lams, mus, pods, rows + 1]."""
+        """Prices of row and column touches, and the sum of the gains, shape [lams, mus, pods, most + 1]."""
         kinds, of_rack = np.unique(np.concatenate([np.asarray(racks) for racks in self.racks]), return_inverse=True)
         pod_of = np.repeat(np.arange(len(self.racks)), [len(racks) for racks in self.racks])
         count = np.zeros((len(self.racks), len(kinds)))
@@ -218,8 +223,8 @@ class ColumnTouches:
         lams = np.concatenate([[0.0], np.geomspace(LEAST, self.columns, POINTS)])
         mus = np.geomspace(LEAST, self.rows, POINTS)
         widths = np.arange(1, self.columns + 1)
-        rows = np.arange(self.rows + 1)
-        # shape [2, widths, kinds, rows + 1]: below and above the height that fills a rack
+        rows = np.arange(self.most + 1)
+        # shape [2, widths, kinds, most + 1]: below and above the height that fills a rack
         heights = np.stack([kinds // widths[:, None], -(-kinds // widths[:, None])])[..., None]
         heights = np.minimum(heights, rows)
         cells = np.minimum(heights * widths[:, None, None], kinds[:, None])
@@ -232,19 +237,19 @@ class ColumnTouches:
         spend(_ELEMENT_SECONDS * cells.size * len(lams) * (1 + len(mus)))
         return lams, mus, gains
 
-    def least(self, most: int) -> FloatArray:
-        """Return what the columns touch together, shape [pods, rows + 1], where no row touches more racks than so many;
+    def least(self, pp: int) -> FloatArray:
+        """Return what the columns touch together, shape [pods, most + 1], where no row touches more racks than ``pp``;
         infinite where a pod has no room for the rows.
         """
         lams, mus, gains = self._gains
-        rows = np.arange(self.rows + 1)
-        bound = (rows * (self.columns - lams[:, None, None, None] * most) - gains) / mus[:, None, None]
+        rows = np.arange(self.most + 1)
+        bound = (rows * (self.columns - lams[:, None, None, None] * pp) - gains) / mus[:, None, None]
         touched: FloatArray = np.ceil(bound.max(axis=(0, 1)) - 1e-6)
         touched[:, 1:] = np.maximum(touched[:, 1:], self.columns)
         touched[:, 0] = 0.0
         for pod, racks in enumerate(self.racks):
             touched[pod, sum(racks) // self.columns + 1 :] = inf
-            if most == 1:
+            if pp == 1:
                 # each row lies in a rack whole, and each column touches all of these
                 whole = np.cumsum(np.asarray(racks) // self.columns)
                 racks_of = np.searchsorted(whole, rows[1:]) + 1.0
@@ -255,7 +260,7 @@ class ColumnTouches:
 def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]]:
     """Share whole rows out among pods at the least cost; return the cost, and the rows of each pod.
 
-    :param cost: shape [pods, rows + 1], of so many rows in a pod; ``most``: pods that may be in use.
+    :param cost: shape [pods, held + 1], of so many rows in a pod; ``most``: pods that may be in use.
     """
     best = np.full((most + 1, rows + 1), inf)
     best[:, 0] = 0.0
@@ -440,15 +445,16 @@ class WholeLines:
     _laid: dict[tuple[tuple[int, ...], int, int], LaidRows] = field(default_factory=dict)  # by racks, rows, R
 
     @cached_property
-    def _touches(self) -> ColumnTouches:
+    def touches(self) -> ColumnTouches:
+        """What the columns of a pod touch."""
         return ColumnTouches(self.lattice.problem.rows, self.lattice.problem.columns, self.racks)
 
     def count(self, pp: int) -> None:
         """Refute what is too few where no row touches more racks than so many."""
         problem = self.lattice.problem
         if pp not in self._least:
-            self._least[pp] = self._touches.least(pp)
-            self._least[pp][:, np.arange(problem.rows + 1) % self.tied > 0] = inf
+            self._least[pp] = self.touches.least(pp)
+            self._least[pp][:, np.arange(self.touches.most + 1) % self.tied > 0] = inf
         total, _ = share_rows(self._least[pp], problem.rows, self.most)
         fewest = problem.largest_pair[0] + 1 if total == inf else int(-(-total // problem.columns))
         self.lattice.refute((fewest - 1, pp), "whole lines", "")
@@ -925,6 +931,8 @@ class CloserSearch:
         order, together = self._tied_lines(wanted, transposed=transposed)
         rooms = tuple(pod.room for pod in region.pods)
         lines = WholeLines(lattice, rooms, pods, together, self._decisions, self._limits)
+        if clock() + _ELEMENT_SECONDS * len(rooms) * (lines.touches.most + 1) * (pods + 1) * (rows + 1) > wanted.end:
+            return  # to share them out once takes longer than there is time
         for pp in range(1, lattice.problem.largest_pair[1] + 1):
             if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
                 break

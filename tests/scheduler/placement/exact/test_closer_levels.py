@@ -17,7 +17,7 @@ from scheduler.objective import goals, objective_terms
 from scheduler.outcome import Outcome
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.closer import PodTouches, TwoLevelBands, column_touches, lay_rows
+from scheduler.placement.exact.closer import ColumnTouches, PodTouches, TwoLevelBands, column_touches, lay_rows
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
@@ -374,6 +374,13 @@ def test_touches_of_pods_tell_what_those_of_racks_do_not() -> None:
     """
     assert PodTouches(8, 2, ((4,),) * 4).refutes((2, 2), (4, 1))
     assert not PodTouches(8, 2, ((4, 4),) * 2).refutes((2, 2), (2, 1))
+
+
+def test_rows_are_counted_up_to_what_a_pod_holds() -> None:
+    """8,000 rows of eight on 200 pods of 500: no pod holds more than 62, and no table has more rows."""
+    touches = ColumnTouches(8000, 8, ((20,) * 25,) * 200)
+    assert touches.most == 62
+    assert touches.least(8).shape == (200, 63)
 
 
 def test_few_of_many_pods_serve_a_job() -> None:
