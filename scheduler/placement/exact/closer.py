@@ -27,6 +27,7 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.level_bounds import LINES, LevelBounds, LineTouches, weights_of
 from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.pieces import PieceCounts
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.exact.skeletons import EFFORT, Pods, decide_in_pods
@@ -289,6 +290,8 @@ def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]
 
 _PARTITIONS = 16  # Of the columns into bands that are tried, those that need fewest touches
 _CELL_CHOICES = 1_200  # Cells times racks up to which each cell is decided: with more no solver finds what bands do not
+_PIECE_CHOICES = 3_000  # The same up to which pieces are counted: with more hardly any counts are laid
+_POD_SOLUTIONS = 12  # Counts of pieces in a pod that are looked at: they are small
 _CUTS = (1, 2, 3, 4, 6, 8)
 """Prices of a touch, in halves of a cell, at which no rack gains more than its best rectangle."""
 
@@ -313,7 +316,7 @@ def column_touches(cells: IntArray) -> int:
 
 def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) -> LaidRows:
     """Lay a grid where no row touches more racks than ``pp``, with as few column touches as are found: in bands, and
-    where it is small cell by cell, which also proves that fewer are too few.
+    where it is small by counts of pieces and cell by cell, which also prove that fewer are too few.
 
     :param least: column touches that are needed; ``most``: with more it is of no use.
     :param limit: of each way.
@@ -321,6 +324,24 @@ def lay_rows(grid: GridProblem, pp: int, least: int, most: int, limit: Slice) ->
     cells = _in_bands(grid, pp, least, most, limit)
     if cells is not None:
         most = column_touches(cells) - 1
+    if least <= most and grid.cells * len(grid.capacities) <= _PIECE_CHOICES:
+        # of its pieces a column has no more than others leave
+        dp = most - (grid.columns - 1) * -(-grid.rows // min(grid.rows, max(grid.capacities)))
+        pieces = PieceCounts(grid, (min(dp, len(grid.capacities)), pp), touches=most)
+        fewest = pieces.fewest_touches(limit)
+        least = max(least, fewest)
+        # as even as may be: a column has pieces in other pods besides; none where not all cuts are listed
+        even = [
+            replace(pieces, pair=(min(pieces.pair[0], -(-touches // grid.columns)), pp), touches=touches)
+            for touches in range(least, most + 1)
+            if fewest
+        ]
+        end = clock() + min(limit.wall, limit.effort / 2)
+        for counts in even:
+            laid = counts.lay(replace(limit, effort=limit.effort / 4, wall=end - clock()), _POD_SOLUTIONS)[1]
+            if laid is not None:
+                cells, most = laid, column_touches(laid) - 1
+                break
     if least > most or grid.cells * len(grid.capacities) > _CELL_CHOICES:
         return LaidRows(least, cells)
     by_cell = _cell_by_cell(grid, pp, least, most, limit)

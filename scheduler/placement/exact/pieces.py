@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,7 @@ Cut = tuple[int, ...]
 
 _CUTS = 5_000  # of all domains, or of columns, up to which they are counted: such a program takes a second
 _ROOM_CUTS = 625  # The same of a domain
-_SOLUTIONS = 4  # of a pair that are looked at, all but the first found at random: more keep others waiting
+SOLUTIONS = 4  # of a pair that are looked at: more keep others waiting
 _DEALS = 6  # of the pieces of a solution to columns: of those that are laid the first three mostly are
 _CUT_SECONDS = 1e-5  # Of work to list a cut, with its terms
 
@@ -55,6 +56,7 @@ class PieceCounts:
 
     problem: GridProblem
     pair: Pair
+    touches: int | None = None  # of domains by all columns together; None = as many as the pair allows
 
     @property
     def _largest(self) -> int:
@@ -65,6 +67,12 @@ class PieceCounts:
     def _smallest(self) -> int:
         """Cells of the smallest piece: all others of its column are the largest."""
         return max(1, self.problem.rows - (self.pair[0] - 1) * self._largest)
+
+    @property
+    def _most(self) -> int:
+        """Domains that all columns may touch together."""
+        allowed = self.pair[0] * self.problem.columns
+        return allowed if self.touches is None else min(allowed, self.touches)
 
     def _domain_cuts(self, room: int) -> tuple[list[Cut], bool]:
         """Return the cuts of a domain in which no piece can be larger, but with all the largest; and whether these are
@@ -114,21 +122,33 @@ class PieceCounts:
             smaller = model.new_int_var(0, columns * len(self.problem.capacities), "")
             model.add(sum(given[size]) + larger == sum(wanted[size]) + smaller)
             larger = smaller
+        model.add(sum(len(cut) * count for cut, count in cuts.columns.items()) <= self._most)
         if pp < columns:
             model.add(sum(heights) <= pp * self.problem.rows)
         spend(_CUT_SECONDS * (len(cuts.columns) + len(cuts.domains)))
         return model, cuts, all(whole for _, whole in cuts_of.values())
 
-    def lay(self, limit: Slice) -> tuple[Answer, IntArray | None]:
+    def fewest_touches(self, limit: Slice) -> int:
+        """Return how many domains the columns touch together at least; 0 = nothing is known."""
+        if self._model is None or not self._model[2]:
+            return 0
+        model, cuts, _ = self._model
+        model.minimize(sum(len(cut) * count for cut, count in cuts.columns.items()))
+        answer, solver = solve(model, limit)
+        model.clear_objective()
+        return self._most + 1 if answer == "no" else ceil(solver.best_objective_bound - 1e-6)
+
+    def lay(self, limit: Slice, solutions: int) -> tuple[Answer, IntArray | None]:
         """Return ``"no"`` where two complete searches found no counts, or ``"yes"`` and where each cell lies, shape
         [rows, columns].
 
         :param limit: of each search, and its wall of all.
+        :param solutions: that are looked at, each found with another seed, all but the first at random.
         """
         if self._model is None:
             return "unknown", None
         (model, cuts, whole), end = self._model, clock() + limit.wall
-        for number in range(_SOLUTIONS):
+        for number in range(solutions):
             if clock() >= end:
                 break
             seeded = replace(limit, wall=end - clock(), seed=limit.seed + number, random=number > 0)
@@ -185,7 +205,7 @@ def count_pieces(search: PairSearch) -> None:
             if search.lattice.is_built(pair) or search.lattice.is_refuted(pair) or clock() >= end:
                 break
             counts = PieceCounts(view.problem, view.turn(pair))
-            answer, cells = counts.lay(Slice(2 * EFFORT, end - clock(), search.limits.seed))
+            answer, cells = counts.lay(Slice(2 * EFFORT, end - clock(), search.limits.seed), SOLUTIONS)
             if cells is not None:
                 search.build(view, cells, "pieces")
             elif answer == "no":

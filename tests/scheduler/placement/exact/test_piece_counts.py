@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.bands import partitions
+from scheduler.placement.exact.closer import column_touches
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.pieces import PieceCounts, count_pieces
+from scheduler.placement.exact.pieces import SOLUTIONS, PieceCounts, count_pieces
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import on_clock
@@ -30,8 +31,8 @@ def spreads(cells: IntArray) -> Pair:
 @given(seed=st.integers(0, 10**9))
 @examples(80)
 def test_counts_agree_with_all_placements(seed: int) -> None:
-    """All placements of up to six cells on up to six domains: a "no" is right, and a placement keeps to the
-    pair.
+    """All placements of up to six cells on up to six domains: a "no" is right, a placement keeps to the pair, and no
+    placement of the pair touches fewer domains than counting says.
     """
     chance = random.Random(seed)
     rows, columns = chance.choice([(2, 2), (3, 2), (2, 3), (4, 1), (5, 1), (1, 4)])
@@ -49,17 +50,19 @@ def test_counts_agree_with_all_placements(seed: int) -> None:
         and keeps(placement := np.reshape(domains, (rows, columns)))
     ]
     counts = PieceCounts(problem, pair)
-    answer, cells = counts.lay(LIMIT)
+    answer, cells = counts.lay(LIMIT, SOLUTIONS)
     assert answer != "no" or not kept
     if cells is not None:
         assert keeps(cells)
         assert (np.bincount(cells.ravel(), minlength=len(room)) <= room).all()
+    if kept:
+        assert counts.fewest_touches(LIMIT) <= min(map(column_touches, kept))
 
 
 def test_each_column_needs_a_large_piece() -> None:
     """Two columns of three cells on two domains each are of 2 + 1 cells: of 2, 1, 1, 1 and 1 only one holds two."""
-    assert PieceCounts(GridProblem(3, 2, (2, 1, 1, 1, 1)), (2, 2)).lay(LIMIT) == ("no", None)
-    answer, cells = PieceCounts(GridProblem(3, 2, (2, 2, 1, 1)), (2, 2)).lay(LIMIT)
+    assert PieceCounts(GridProblem(3, 2, (2, 1, 1, 1, 1)), (2, 2)).lay(LIMIT, SOLUTIONS) == ("no", None)
+    answer, cells = PieceCounts(GridProblem(3, 2, (2, 2, 1, 1)), (2, 2)).lay(LIMIT, SOLUTIONS)
     assert answer == "yes"
     assert cells is not None
     assert spreads(cells)[0] == 2
