@@ -210,13 +210,13 @@ class ColumnTouches:
     racks: tuple[tuple[int, ...], ...]  # of each pod its racks' capacities, descending
 
     @property
-    def most(self) -> int:
+    def most_rows(self) -> int:
         """Whole rows that the roomiest pod holds, at most."""
         return min(self.rows, max(map(sum, self.racks)) // self.columns)
 
     @cached_property
     def _gains(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Prices of row and column touches, and the sum of the gains, shape [lams, mus, pods, most + 1]."""
+        """Prices of row and column touches, and the sum of the gains, shape [lams, mus, pods, most_rows + 1]."""
         kinds, of_rack = np.unique(np.concatenate([np.asarray(racks) for racks in self.racks]), return_inverse=True)
         pod_of = np.repeat(np.arange(len(self.racks)), [len(racks) for racks in self.racks])
         count = np.zeros((len(self.racks), len(kinds)))
@@ -224,8 +224,8 @@ class ColumnTouches:
         lams = np.concatenate([[0.0], np.geomspace(LEAST, self.columns, POINTS)])
         mus = np.geomspace(LEAST, self.rows, POINTS)
         widths = np.arange(1, self.columns + 1)
-        rows = np.arange(self.most + 1)
-        # shape [2, widths, kinds, most + 1]: below and above the height that fills a rack
+        rows = np.arange(self.most_rows + 1)
+        # shape [2, widths, kinds, most_rows + 1]: below and above the height that fills a rack
         heights = np.stack([kinds // widths[:, None], -(-kinds // widths[:, None])])[..., None]
         heights = np.minimum(heights, rows)
         cells = np.minimum(heights * widths[:, None, None], kinds[:, None])
@@ -239,11 +239,11 @@ class ColumnTouches:
         return lams, mus, gains
 
     def least(self, pp: int) -> FloatArray:
-        """Return what the columns touch together, shape [pods, most + 1], where no row touches more racks than ``pp``;
-        infinite where a pod has no room for the rows.
+        """Return what the columns touch together, shape [pods, most_rows + 1], where no row touches more than ``pp``
+        racks; infinite where a pod has no room for the rows.
         """
         lams, mus, gains = self._gains
-        rows = np.arange(self.most + 1)
+        rows = np.arange(self.most_rows + 1)
         bound = (rows * (self.columns - lams[:, None, None, None] * pp) - gains) / mus[:, None, None]
         touched: FloatArray = np.ceil(bound.max(axis=(0, 1)) - 1e-6)
         touched[:, 1:] = np.maximum(touched[:, 1:], self.columns)
@@ -258,10 +258,17 @@ class ColumnTouches:
         return touched
 
 
+def sharing_seconds(pods: int, counts: int, rows: int, most: int) -> float:
+    """Return the work of sharing so many rows out among pods, of which ``most`` may be in use, each with so many counts
+    of rows from 0 on.
+    """
+    return _ELEMENT_SECONDS * pods * counts * (most + 1) * (rows + 1)
+
+
 def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]]:
     """Share whole rows out among pods at the least cost; return the cost, and the rows of each pod.
 
-    :param cost: shape [pods, held + 1], of so many rows in a pod; ``most``: pods that may be in use.
+    :param cost: shape [pods, most rows + 1], of so many rows in a pod; ``most``: pods that may be in use.
     """
     best = np.full((most + 1, rows + 1), inf)
     best[:, 0] = 0.0
@@ -274,7 +281,7 @@ def share_rows(cost: FloatArray, rows: int, most: int) -> tuple[float, list[int]
             onward[1:, some:][less] = through[less]
             taken[pod, 1:, some:][less] = some
         best = onward
-    spend(_ELEMENT_SECONDS * cost.size * best.size)
+    spend(sharing_seconds(cost.shape[0], cost.shape[1], rows, most))
     if best[most, rows] == inf:
         return inf, []
     shares, left, pods = [0] * len(cost), rows, most
@@ -475,7 +482,7 @@ class WholeLines:
         problem = self.lattice.problem
         if pp not in self._least:
             self._least[pp] = self.touches.least(pp)
-            self._least[pp][:, np.arange(self.touches.most + 1) % self.tied > 0] = inf
+            self._least[pp][:, np.arange(self.touches.most_rows + 1) % self.tied > 0] = inf
         total, _ = share_rows(self._least[pp], problem.rows, self.most)
         fewest = problem.largest_pair[0] + 1 if total == inf else int(-(-total // problem.columns))
         self.lattice.refute((fewest - 1, pp), "whole lines", "")
@@ -952,8 +959,8 @@ class CloserSearch:
         order, together = self._tied_lines(wanted, transposed=transposed)
         rooms = tuple(pod.room for pod in region.pods)
         lines = WholeLines(lattice, rooms, pods, together, self._decisions, self._limits)
-        if clock() + _ELEMENT_SECONDS * len(rooms) * (lines.touches.most + 1) * (pods + 1) * (rows + 1) > wanted.end:
-            return  # to share them out once takes longer than there is time
+        if clock() + sharing_seconds(len(rooms), lines.touches.most_rows + 1, rows, pods) > wanted.end:
+            return
         for pp in range(1, lattice.problem.largest_pair[1] + 1):
             if lattice.cost((1, pp)) >= lattice.most - TOLERANCE:
                 break
@@ -1043,6 +1050,7 @@ class CloserSearch:
         problem, roomiest = lattice.problem, region.roomiest
         end = min(wanted.end, clock() + _BAND_SHARE * self._limits.seconds)
         most_racks = np.cumsum([len(pod.racks) for pod in roomiest])
+        tied = [self._tied_lines(wanted, transposed=transposed != turned) for turned in (False, True)]
         failed: set[Pair] = set()  # a smaller pair has other bands
         while clock() < end and (waiting := [pair for pair in lattice.open() if pair not in failed]):
             target = max(waiting[: (len(waiting) + 1) // 2], key=lambda p: p[0] * p[1])
@@ -1053,7 +1061,7 @@ class CloserSearch:
                 some = int(np.searchsorted(most_racks * (target[0] if turned else target[1]), _BAND_CHOICES, "right"))
                 rooms = tuple(pod.room for pod in roomiest[: min(some, above[0] * above[1]) if few else some])
                 if sum(map(sum, rooms)) >= problem.cells and (few or some > above[0] * above[1]):
-                    order, together = self._tied_lines(wanted, transposed=transposed != turned)
+                    order, together = tied[turned]
                     ways.append((TwoLevelBands(grid.rows, grid.columns, rooms, together), order, turned))
             best = self._goals.best
             for (bands, order, turned), seed in product(ways, range(_BAND_SEEDS)):

@@ -379,7 +379,7 @@ def test_touches_of_pods_tell_what_those_of_racks_do_not() -> None:
 def test_rows_are_counted_up_to_what_a_pod_holds() -> None:
     """8,000 rows of eight on 200 pods of 500: no pod holds more than 62, and no table has more rows."""
     touches = ColumnTouches(8000, 8, ((20,) * 25,) * 200)
-    assert touches.most == 62
+    assert touches.most_rows == 62
     assert touches.least(8).shape == (200, 63)
 
 
