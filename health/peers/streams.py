@@ -157,7 +157,7 @@ def in_our_units(recording: MetricRecording) -> MetricRecording:
         if factor > 1.0 and not (samples.value % 1.0).any():
             continue  # whole percent of what idles
         found[name] = replace(samples, value=samples.value * factor)
-        taken = "may be a share; as percent nobody works" if factor == 1.0 else f"is of another unit: taken x {factor:g}"
+        taken = f"is of another unit: taken x {factor:g}" if factor != 1.0 else "may be a share, or idles"
         notes.append(f"{known.title} of at most {most:.3g} {taken}")
     return replace(recording, metrics=found, notes=tuple(notes))
 
