@@ -62,7 +62,7 @@ def test_every_gpu_hour_is_accounted_for(arnold: Arnold, files: list[Any], tmp_p
 
 
 def test_gpus_that_two_jobs_had_are_said(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
-    """d shares the nodes of b (OverSubscribe) for two of its five hours: 32 GPU-hours are those of both."""
+    """Job d shares the nodes of b (OverSubscribe) for two of its five hours: 32 GPU-hours are those of both."""
     d = f"4|d|bob|lab-b|{DAY}01:00:00|{DAY}01:00:00|{DAY}03:00:00|COMPLETED|2||gres/gpu=16|n[1-2]\n"
     (tmp_path / "sacct.txt").write_text(HEADER + A + B + C + d)
     ran = arnold("report", *files, "--json").json
