@@ -86,8 +86,8 @@ def lemons_of_incidents(incidents: Sequence[JobRun], nodes: int) -> list[Lemon]:
     :param nodes: how many the cluster has.
     """
     of_node: dict[str, Counter[str]] = defaultdict(Counter)
-    for run in _tries([replace(run, nodes=(node,)) for run in incidents for node in run.nodes]):
-        of_node[run.nodes[0]][run.program] += 1
+    for trial in _tries([replace(incident, nodes=(node,)) for incident in incidents for node in incident.nodes]):
+        of_node[trial.nodes[0]][trial.program] += 1
     found: list[Lemon] = []
     others = {node: programs.total() for node, programs in of_node.items()}
     for node, programs in sorted(of_node.items(), key=lambda item: (-item[1].total(), item[0])):
