@@ -49,7 +49,7 @@ JOB_COLUMNS: Mapping[str, type] = {
     "placed_on": str,
     **COLUMNS,
 }
-"""Of ``--jobs-out``: one row per job; times are seconds on the trace's own clock.  Last what it asks of placement."""
+"""Of ``--jobs-out``: one row per job; times are seconds on the trace's own clock.  Last what it asks."""
 
 
 def job_rows(

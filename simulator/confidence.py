@@ -35,13 +35,19 @@ class Band(JsonRecord):
 
     mean: float
     """Mean over the runs of the group."""
-    half: NotNegative
-    """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
+    half: NotNegative | None
+    """Half of the 95 % interval of the mean, by Student's t; null with one run, which says nothing of chance."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
         """Return the band of a number of some runs, at least one."""
-        return cls(fmean(values), half_width(values))
+        return cls(fmean(values), half_width(values) if len(values) > 1 else None)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Ends of the interval; the mean where it is not known."""
+        half = self.half or 0.0
+        return self.mean - half, self.mean + half
 
     def label(self, kind: Kind) -> str:
         """Return mean and half of the interval as people read them."""
@@ -49,4 +55,4 @@ class Band(JsonRecord):
 
     def __format__(self, spec: str) -> str:
         """Return both as a cell has them, each by the format of a number."""
-        return f"{self.mean:{spec}} ± {self.half:{spec}}"
+        return f"{self.mean:{spec}}" + ("" if self.half is None else f" ± {self.half:{spec}}")

@@ -276,7 +276,7 @@ class Comparison:
     def _values(self, metric: ComparedMetric) -> set[float]:
         """Return different values of a metric, those on the ends of its intervals included."""
         bands = [band for group in self.groups if (band := group.metrics.get(metric.column)) is not None]
-        return {round(end, 9) for band in bands for end in (band.mean - band.half, band.mean + band.half)}
+        return {round(end, 9) for band in bands for end in band.ends}
 
     @property
     def names(self) -> list[str]:

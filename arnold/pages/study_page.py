@@ -69,7 +69,7 @@ def _metric(compared: Comparison, metric: ComparedMetric, colours: Mapping[str, 
                 group.name,
                 f"l{colours[group.name]}",
                 band.mean,
-                (band.mean - band.half, band.mean + band.half),
+                band.ends,
                 f"{group.name}\n{band.label(metric.kind)}\n{plural(group.runs, 'run')}",
             )
             for group, band in bands
@@ -78,8 +78,7 @@ def _metric(compared: Comparison, metric: ComparedMetric, colours: Mapping[str, 
     lines = []
     for name, colour in colours.items():
         if points := [(group.load, band) for group, band in bands if group.name == name]:
-            low = [max(band.mean - band.half, 0.0) for _, band in points]
-            high = [band.mean + band.half for _, band in points]
+            low, high = [max(band.ends[0], 0.0) for _, band in points], [band.ends[1] for _, band in points]
             tips = [f"{name}, load {load:g}\n{band.label(metric.kind)}" for load, band in points]
             means = [(load, band.mean) for load, band in points]
             lines.append(Series(name, means, colour=colour, band=(low, high), tips=tips))
@@ -120,17 +119,14 @@ def _cells(group: RunGroup, columns: Sequence[ComparedMetric]) -> tuple[str, str
             cells.append(("-", "", ""))
             continue
         mean, _, half = band.label(metric.kind).partition(" ± ")
-        difference = _difference(other, metric.kind, alone=group.runs < 2) if other else ""
+        difference = _difference(other, metric.kind) if other else ""
         cells.append((mean, f"± {half}" if half else "", difference))
     runs = str(group.runs) + (f" (+{group.diverged} diverged)" if group.diverged else "")
     return group.name, f"{group.load:g}x", runs, cells
 
 
-def _difference(band: Band, kind: Kind, *, alone: bool) -> str:
-    """Return a difference with its sign; of a single run nothing is known of chance, so it has no interval.
-
-    :param alone: whether it is of a single run.
-    """
-    mean, half = (round(value, 2) if kind == "count" else value for value in (band.mean, band.half))
+def _difference(band: Band, kind: Kind) -> str:
+    """Return a difference with its sign; of a single run nothing is known of chance, so it has no interval."""
+    mean, half = (round(value, 2) if kind == "count" else value for value in (band.mean, band.half or 0.0))
     sign = "+" if mean > 0 else ""
-    return f"{sign}{label_of(mean, kind)}" + ("" if alone else f" ± {label_of(half, kind)}")
+    return f"{sign}{label_of(mean, kind)}" + ("" if band.half is None else f" ± {label_of(half, kind)}")

@@ -356,7 +356,9 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     # while none of its pods is on a node, it has no right to others in place of its own before those that wait
     taken = not progress.bound and not base.node_of_rank.keys().isdisjoint(unfit.move)
     if taken and remembered is not None:
-        return False
+        if smaller := 0 < (gang.size or 0) < gang.planned:  # that plan alone gives those beyond a rank
+            context.give_back(remembered, PlanPhase.QUEUED, "GangChanged", "it is to have fewer pods; planned anew")
+        return smaller
     if unfit.move and remembered is None and waiting and (taken or not marked):
         message = (
             f"no plan says where its pods are, {plural(len(unfit.move), 'pod')} of it have no node, and others wait: "

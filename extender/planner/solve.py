@@ -4,6 +4,7 @@ The zone of a reservation is what the solver would choose on the empty cluster (
 nodes of it are lost, they alone are replaced, if that is possible: the others may have been emptied with patience.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -38,6 +39,7 @@ from scheduler.repair import Repair, repair
 from scheduler.subproblems import in_words
 from topology.cluster import Cluster, IntArray
 
+logger = logging.getLogger(__name__)
 _FITS_SHARE = 0.2  # part of the time limit that each of the questions behind a refusal may take
 _LIMITS = Limits()
 
@@ -65,6 +67,9 @@ def answer_to(question: Question, limits: Limits = _LIMITS) -> Answer:
         return solve(question, limits)
     except ArnoldError as error:
         return _unplaced(question, str(error))
+    except Exception as error:
+        logger.exception("a bug in Arnold; the others are planned", extra={"gang": str(question.case.gang.key)})
+        return _unplaced(question, f"a bug in Arnold: {error!r}\nTo fix: report it, with the log of the extender")
 
 
 def solve(question: Asked, limits: Limits) -> Answer:

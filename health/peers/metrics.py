@@ -18,6 +18,8 @@ class Metric:
     noticeable: float  # a difference below this, in the metric's own unit, means nothing; 0 = not known
     idle: float | None = None  # a machine at this level or below it does not work; None = the metric does not tell
     aliases: tuple[str, ...] = ()  # the names that exporters use, in lower case
+    # where nearly all values are at most between the first two, they are of another unit, so many times as large
+    other_unit: tuple[float, float, float] | None = None
 
 
 _DUTY = ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util", "utilization_gpu")
@@ -27,16 +29,18 @@ _TENSOR = ("dcgm_fi_prof_pipe_tensor_active", "tensor_active", "tensor_core_acti
 _NVLINK = ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total")
 _CLOCK = ("dcgm_fi_dev_sm_clock", "sm_clock", "clocks_sm", "clocks_current_sm", "clocks_gr", "clocks_current_graphics")
 _HEAT = ("dcgm_fi_dev_gpu_temp", "gpu_temp", "temperature_gpu")
+_PERCENT = (1.5, 100.0, 0.01)
+# Percent, shares of 1, watts and megahertz; a CPU that shows at most 1 may as well be idle, so that this is only said.
 # The first seven in the order of the Minder paper (arXiv 2411.01791, section 4.3), in which they are told
 KNOWN: tuple[Metric, ...] = (
     Metric("pfc_tx_packet_rate", "PFC Tx packet rate", 100.0, None, ("pfc_tx", "pfc_tx_packets", "tx_pfc_packet_rate")),
-    Metric("cpu_usage", "CPU usage", 5.0, 2.0, ("cpu", "cpu_utilization", "cpu_util")),
-    Metric("gpu_duty_cycle", "GPU duty cycle", 4.0, 2.0, _DUTY),
-    Metric("gpu_power_draw", "GPU power draw", 20.0, None, _POWER),
-    Metric("gpu_graphics_engine_activity", "GPU graphics-engine activity", 0.02, 0.02, _ENGINE),
-    Metric("gpu_tensor_activity", "GPU tensor activity", 0.02, None, _TENSOR),
+    Metric("cpu_usage", "CPU usage", 5.0, 2.0, ("cpu", "cpu_utilization", "cpu_util"), (0.02, 1.0, 1.0)),
+    Metric("gpu_duty_cycle", "GPU duty cycle", 4.0, 2.0, _DUTY, (0.2, 1.0, 100.0)),
+    Metric("gpu_power_draw", "GPU power draw", 20.0, None, _POWER, (0.05, 5.0, 1_000.0)),
+    Metric("gpu_graphics_engine_activity", "GPU graphics-engine activity", 0.02, 0.02, _ENGINE, _PERCENT),
+    Metric("gpu_tensor_activity", "GPU tensor activity", 0.02, None, _TENSOR, _PERCENT),
     Metric("nvlink_bandwidth", "NVLink bandwidth", 0.0, None, _NVLINK),
-    Metric("gpu_sm_clock", "SM clock", 20.0, None, _CLOCK),
+    Metric("gpu_sm_clock", "SM clock", 20.0, None, _CLOCK, (0.1, 10.0, 1_000.0)),
     Metric("gpu_temperature", "GPU temperature", 10.0, None, _HEAT),
 )
 MISSING = "missing_series"  # The name under which parts are told that send nothing any more

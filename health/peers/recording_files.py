@@ -13,7 +13,7 @@ from ground.formats import Format, FormatGroup, recognise
 from ground.plugins import noted
 from health.peers.metrics import counts_up
 from health.peers.sample_sources import SampleColumns
-from health.peers.streams import MetricRecording, joined, rate_of
+from health.peers.streams import MetricRecording, in_our_units, joined, rate_of
 
 MAX_BYTES = 2 * 1024**3  # Largest file: 15 minutes of seven metrics of 1,500 machines are about 0.5 GB as CSV
 
@@ -59,7 +59,7 @@ def load_recordings(
     recordings = [
         load_recording(path, columns=columns, format=format, lenient=lenient, several=several) for path in paths
     ]
-    recording = joined(recordings) if several else recordings[0]
+    recording = in_our_units(joined(recordings) if several else recordings[0])
     counted = {name: rate_of(samples) for name, samples in recording.metrics.items() if counts_up(name)}
     rates = {name: rate for name, rate in counted.items() if rate is not None}
     if rates:

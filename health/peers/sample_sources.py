@@ -61,7 +61,7 @@ class SampleColumns:
     """How the columns of a table are called; a table without one of metrics has one metric, called as its values."""
 
     time: str = field(default="time", metadata={"option": "--time-column", "metavar": "NAME"})
-    """Column of times: seconds, milliseconds or dates."""
+    """Column of times: seconds, milli- to nanoseconds, or dates."""
     machine: str = field(default="machine", metadata={"option": "--machine-column", "metavar": "NAME"})
     """Column of machines."""
     metric: str | None = field(default="metric", metadata={"option": "--metric-column", "metavar": "NAME"})

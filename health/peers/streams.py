@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ground.errors import InvalidInput, TooLarge
+from health.peers.metrics import metric_of
 from topology.cluster import BoolArray
 
 FloatArray = NDArray[np.floating]
@@ -140,6 +141,25 @@ def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
     of_nodes = all(recording.of_nodes for recording in recordings)
     parts_of = {row: of for recording in recordings for row, of in recording.parts.items()}
     return MetricRecording(metrics, recordings[0].absolute, sources, notes, of_nodes, parts_of)
+
+
+def in_our_units(recording: MetricRecording) -> MetricRecording:
+    """Return a recording with the metrics that are known in our units, by which it is told what is noticeable or idle.
+
+    Shares of 1 are no percent, kilowatts no watts: in them no difference would be noticeable, and no machine work.
+    """
+    found, notes = dict(recording.metrics), list(recording.notes)
+    for name, samples in recording.metrics.items():
+        known, most = metric_of(name), float(np.quantile(samples.value, 0.99))
+        if known.other_unit is None or not known.other_unit[0] <= most <= known.other_unit[1]:
+            continue
+        factor = known.other_unit[2]
+        if factor > 1.0 and not (samples.value % 1.0).any():
+            continue  # whole percent of what idles
+        found[name] = replace(samples, value=samples.value * factor)
+        taken = f"is of another unit: taken x {factor:g}" if factor != 1.0 else "may be a share, or idles"
+        notes.append(f"{known.title} of at most {most:.3g} {taken}")
+    return replace(recording, metrics=found, notes=tuple(notes))
 
 
 def row_of(machine: str, part: str, parts: dict[str, tuple[str, str]]) -> str:

@@ -36,7 +36,7 @@ _SMI_FIELD = re.compile(r"(?:utilization|power|temperature|memory|clocks|ecc|pci
 _NUMBER = re.compile(r"([-+]?[0-9.]+(?:e[-+]?\d+)?)\s*(?:%|W|MiB|MHz|C|us|ms)?", re.IGNORECASE)
 _PART = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(?:[-:_](.*))?")  # An address, and perhaps which part of that machine
 EPOCH = 1e8  # Seconds above this are taken for seconds since 1970 (this one is in 1973)
-MILLISECONDS = 1e11  # Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)
+LATEST = 1e11  # Times above this (the year 5138) are milliseconds since 1970; a thousandfold micro-, then nanoseconds
 
 
 class _Table:
@@ -345,7 +345,10 @@ class TableColumns:
         if not np.isfinite(time).any():
             return time, False
         middle = float(np.nanmedian(time))
-        return (time / 1e3, True) if middle > MILLISECONDS else (time, middle > EPOCH)
+        units = [unit for unit in (1.0, 1e3, 1e6, 1e9) if middle <= LATEST * unit]
+        if not units:
+            raise InvalidInput(f"{title} is {middle:g}, no time in any unit", where=self.name, fix=fix)
+        return time / units[0], middle > EPOCH
 
     def values(self, title: str) -> FloatArray:
         """Return plain numbers, NaN where there is none."""

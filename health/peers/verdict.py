@@ -99,7 +99,7 @@ class PeersVerdict(JsonRecord):
     machines: int
     """How many machines were compared."""
     metrics: tuple[Examined, ...]
-    """Metrics in the order in which they were examined; those after the first alert are not."""
+    """Metrics in the order in which they were examined."""
     flags: tuple[NodeFlag, ...]
     """What follows for the scheduler."""
     notes: tuple[str, ...]

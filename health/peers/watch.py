@@ -16,7 +16,7 @@ from ground.errors import ArnoldError, InvalidInput
 from health.peers.comparison import ComparisonSettings, detect
 from health.peers.prometheus import from_series, matrix, warnings_of
 from health.peers.sample_sources import MACHINE_LABELS, WatchPlan
-from health.peers.streams import MetricRecording
+from health.peers.streams import MetricRecording, in_our_units
 from health.peers.verdict import PeersVerdict, instant, judge
 from topology.flags import NodeFlag
 
@@ -72,7 +72,7 @@ class Endpoint:
         if not series:
             fix = "give queries with --query METRIC=PROMQL"
             raise InvalidInput("none of the queries finds a series", where=self.url, fix=fix)
-        recording = from_series(series, source=self.url, lenient=True, labels=tuple(labels))
+        recording = in_our_units(from_series(series, source=self.url, lenient=True, labels=tuple(labels)))
         empty = [metric for metric, several in series_of.items() if not several]
         notes = (f"no series of {', '.join(empty)}",) if empty else ()
         recording = replace(recording, notes=(*recording.notes, *notes, *warnings_of(answers.values())))

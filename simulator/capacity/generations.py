@@ -438,7 +438,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         for policy in self.policies:
             of_policy = [cell for cell in answer.cells if cell.policy == policy]
             points = [(cell.load, cell.jct_hours) for cell in of_policy if cell.load is not None]
-            ends = [band.mean - band.half for _, band in points], [band.mean + band.half for _, band in points]
+            ends = [band.ends[0] for _, band in points], [band.ends[1] for _, band in points]
             series.append(Series(policy, [(load, band.mean) for load, band in points], band=ends))
         chart = Chart("Mean time from submission to end", "load", "hours", series, floor=0.0)
         return Sheet([cells, published, kinds], [chart])

@@ -221,7 +221,7 @@ def test_a_run_that_diverges_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bad["wait_mean"] is None
     group = compare([good, bad], title="t").groups[0]
     assert (group.runs, group.diverged) == (1, 1)
-    assert group.metrics["wait_mean"] == Band(good["wait_mean"], 0.0)
+    assert group.metrics["wait_mean"] == Band(good["wait_mean"], None)
     assert study_page(compare([bad], title="t"))
 
 
@@ -230,6 +230,8 @@ def test_means_and_intervals_are_students() -> None:
     band = Band.of([1.0, 2.0, 3.0])
     assert band is not None
     assert (band.mean, band.half) == pytest.approx((2.0, 4.303 / 3**0.5), abs=1e-3)
+    alone = Band.of([2.0])
+    assert (alone.half, alone.ends, f"{alone:.1f}") == (None, (2.0, 2.0), "2.0")  # of one run nothing is known
     import numpy as np
 
     bands = Bands.of([np.array([1.0, np.nan]), np.array([3.0, np.nan])])

@@ -31,6 +31,10 @@ from simulator.traces.cells import Clock, TraceRows, number, optional, record, s
 from simulator.traces.trace_loading import SYNONYMS, Numbered, offered, plain
 
 COLUMNS: Mapping[str, type] = {
+    "group": str,
+    **dict.fromkeys(("cpus", "memory"), float),
+    "preemptible": bool,
+    **dict.fromkeys(("announced", "estimate"), float),
     "model": str,
     **dict.fromkeys(DEGREES, int),
     **dict.fromkeys(("order", "tp_level"), str),
@@ -38,12 +42,11 @@ COLUMNS: Mapping[str, type] = {
     "microbatches": int,
     **dict.fromkeys(("avoid", "gpu_types", "constraints", "data_sets"), str),
 }
-"""Columns of what a job asks of placement, and the types of what stands in them."""
+"""Columns of what a job asks of queue and placement, and the types of what stands in them."""
 
 REQUIRED = ("job_id", "submit_time", "duration", "gpus")
 TIMES = ("start_time", "end_time")
-_REST = "nodes,user,queue,group,cpus,memory,status,priority,preemptible,announced,estimate,waited"
-OPTIONAL = (*_REST.split(","), *COLUMNS, *TIMES)
+OPTIONAL = ("nodes", "user", "queue", "status", "priority", "waited", *COLUMNS, *TIMES)
 SAME = {"submit": "submit_time", "duration_seconds": "duration"}
 """Other names of columns; the second is what a simulation writes."""
 
@@ -322,8 +325,8 @@ class JobParquet(Marked):
 
 def asking_cells(record: JobRecord) -> dict[str, object]:
     """Return cells that read back as what a job asks; there is none where it asks nothing."""
-    alike = {name: getattr(record, name) for name in ("model", "tp_level", "alpha", "microbatches", "avoid")}
-    cells: dict[str, object] = {name: value for name, value in alike.items() if value not in (None, "")}
+    alike = {field.name: (getattr(record, field.name), field.default) for field in fields(JobRecord)}
+    cells = {name: value for name, (value, default) in alike.items() if name in COLUMNS and value != default}
     if record.parallelism is not None:
         # A degree that is left out is 1, and etp is tp; one has to be there for a parallelism to be.
         degrees = {name: record.parallelism.degree(name) for name in FAMILIES}

@@ -224,6 +224,23 @@ def test_time_runs_out_while_it_grows() -> None:
     )
 
 
+def test_time_runs_out_before_it_shrinks() -> None:
+    """None of its pods was bound, others have its nodes since, and then it is to have fewer: it is planned as those."""
+    world = Elastic()
+    world.says(5)
+    world.make(*range(5))
+    world.settle()
+    world.delete("t-1")
+    world.later(310)
+    world.settle()
+    world.run(*world.gang("b", 6))
+    assert (world.phase("t"), world.phase("b")) == (PlanPhase.WAITING, PlanPhase.BOUND)
+    world.says(2)
+    world.make(1)
+    world.run("t-0", "t-1")
+    assert (world.phase("t"), len(world.plan("t").nodes), world.promised) == (PlanPhase.BOUND, 2, world.needed)
+
+
 def test_a_node_is_kept_until_its_pod_leaves() -> None:
     """The controller says two before it has deleted the others."""
     world = running(4)

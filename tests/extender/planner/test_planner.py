@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
 from extender.planner.outlook import outlook_question
-from extender.planner.question import question_of, repair_question
+from extender.planner.question import Asked, question_of, repair_question
 from extender.planner.round import PlanningRound
-from extender.planner.solve import answer_to
+from extender.planner.solve import Answer, answer_to, solve
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
+from scheduler.placement.types import Limits
 from scheduler.queue.priority import PriorityAge
 from tests.case_counts import examples
 from tests.extender.things import (
@@ -375,6 +376,21 @@ def test_a_gang_that_can_never_fit_blocks_nobody() -> None:
     """Waiting does not help it, so passing does not harm it."""
     state = queue_of(("huge", 99, {}), ("small", 2, {}), nodes=minipods(4))
     assert [answer.placed for answer in plan_all(state).values()] == [False, True]
+
+
+def test_a_gang_of_which_the_solver_breaks_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake of ours about the first in the queue is said in its plan; the second has its nodes."""
+    state = state_of(minipods(4), [*gang_pods("a", 2, priority=1), *gang_pods("b", 2)])
+
+    def breaks(question: Asked, limits: Limits) -> Answer:
+        if question.case.gang.key == key("a"):
+            raise IndexError("out of range")
+        return solve(question, limits)
+
+    monkeypatch.setattr("extender.planner.solve.solve", breaks)
+    answers = plan_all(state)
+    assert [(name, answer.placed) for name, answer in answers.items()] == [("a", False), ("b", True)]
+    assert says(answers["a"].plan.message, "IndexError")
 
 
 def test_each_gang_is_asked_about_once_in_a_round() -> None:

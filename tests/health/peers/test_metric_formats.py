@@ -228,6 +228,54 @@ def test_counters_are_compared_by_what_they_gain(read: Read) -> None:
     assert [flag.node for flag in verdict(read({"a.csv": text("what", 1_000)})).flags] == ["n2"]
 
 
+@pytest.mark.parametrize(
+    ("metric", "usual", "shown"),
+    [
+        ("gpu_duty_cycle", 95.0, 0.95),
+        ("gpu_graphics_engine_activity", 0.9, 90.0),
+        ("gpu_power_draw", 600.0, 0.6),
+        ("gpu_sm_clock", 1_900.0, 1.9),
+    ],
+)
+def test_the_unit_of_a_metric_makes_no_difference(read: Read, metric: str, usual: float, shown: float) -> None:
+    """One of six at half of the others' from 200 s on: the same is said of shares, kilowatts and gigahertz."""
+
+    def text(level: float) -> str:
+        rows = [
+            f"{s},n{m},{metric},{level * (0.5 if m == 1 and s >= 200 else 1.0) * (1 + 0.001 * ((7 * s + m) % 5))!r}"
+            for s in range(0, 900, 5)
+            for m in range(6)
+        ]
+        return "\n".join(["time,machine,metric,value", *rows])
+
+    said = [verdict(read({"a.csv": text(level)})) for level in (usual, shown)]
+    assert [[flag.node for flag in one.flags] for one in said] == [["n1"], ["n1"]]
+    assert said[0].verdict == said[1].verdict
+    assert says(said[1].notes, "unit")
+    assert not said[0].notes
+
+
+def test_shares_are_no_sign_that_gpus_idle(read: Read) -> None:
+    """All GPUs work by shares of 1, so that the one that draws less is at fault; by whole percent they idle."""
+
+    def text(duty: float) -> str:
+        of_duty = [f"{s},n{m},gpu_duty_cycle,{duty!r}" for s in range(0, 900, 5) for m in range(6)]
+        power = [
+            f"{s},n{m},gpu_power_draw,{300 if m == 1 and s >= 200 else 600}" for s in range(0, 900, 5) for m in range(6)
+        ]
+        return "\n".join(["time,machine,metric,value", *of_duty, *power])
+
+    assert [flag.node for flag in verdict(read({"a.csv": text(0.97)})).flags] == ["n1"]
+    assert verdict(read({"a.csv": text(1.0)})).flags == ()
+
+
+def test_a_cpu_of_at_most_one_is_said(read: Read) -> None:
+    """As a share it works, as percent it idles: which of them is not known."""
+    rows = [f"{s},n{m},cpu_usage,{0.4 if m else 0.2}" for s in range(0, 900, 5) for m in range(6)]
+    found = verdict(read({"a.csv": "\n".join(["time,machine,metric,value", *rows])}))
+    assert (found.flags, says(found.notes, "CPU usage", "share")) == ((), True)
+
+
 def test_files_with_times_of_two_kinds_are_not_joined(read: Read) -> None:
     """Seconds since 1970 and seconds since some start do not go together."""
     with pytest.raises(InvalidInput, match=saying("since 1970")):

@@ -87,17 +87,25 @@ def test_other_names_of_columns(read: Read) -> None:
     [
         [1_800_000_000 + k for k in range(6)],
         [1_800_000_000_000 + 1000 * k for k in range(6)],
+        [(1_800_000_000 + k) * 10**6 for k in range(6)],
+        [(1_800_000_000 + k) * 10**9 for k in range(6)],
         [datetime.fromtimestamp(1_800_000_000 + k, UTC) for k in range(6)],
         [datetime.fromtimestamp(1_800_000_000 + k, UTC).isoformat() for k in range(6)],
     ],
-    ids=["seconds", "milliseconds", "timestamps", "ISO"],
+    ids=["seconds", "milliseconds", "microseconds", "nanoseconds", "timestamps", "ISO"],
 )
 def test_times_in_every_form(read: Read, times: list[Any]) -> None:
-    """Seconds, milliseconds and dates since 1970 are the same instants."""
+    """Seconds, parts of them and dates since 1970 are the same instants."""
     found = read(parquet_bytes(**{**GOOD, "time": times}))
     assert found.absolute
     time = np.sort(found.metrics["cpu_usage"].time)
     assert np.allclose(time, 1_800_000_000 + np.arange(6), atol=1e-3)
+
+
+def test_a_time_that_is_one_in_no_unit(read: Read) -> None:
+    """Nanoseconds of the year 5138 are the most that is read as a time."""
+    with pytest.raises(InvalidInput, match=saying("time", "unit")):
+        read(HEADER + "1e300,n0,m,1\n")
 
 
 def test_dates_in_csv(read: Read) -> None:
