@@ -561,7 +561,7 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     return np.array(freed, dtype=np.int32)
 
 
-def _with_free(cluster: Cluster, nodes: IntArray | Sequence[int]) -> Cluster:
+def _with_free(cluster: Cluster, nodes: Sequence[int]) -> Cluster:
     """Return the cluster once all GPUs of some nodes are free."""
     free_gpus = cluster.free_gpus.copy()
     free_gpus[nodes] = cluster.gpus[nodes]
@@ -577,14 +577,14 @@ def enough_to_free(
     that has few of them.
     """
     freed = nodes_to_free(cluster, job)
-    worth = run(solver, _with_free(cluster, freed), job, limits).evaluation if len(freed) else None
+    worth = run(solver, _with_free(cluster, freed.tolist()), job, limits).evaluation if len(freed) else None
     if worth is None and any(cluster.level(hold.level) in cluster.second_levels for hold in job.holds):
         in_use = admission.admissible(cluster.emptied(), job) & ~admission.admissible(cluster, job)
-        emptied = _with_free(cluster, np.flatnonzero(in_use))
+        emptied = _with_free(cluster, np.flatnonzero(in_use).tolist())
         nodes = run(solver, emptied, job, limits, costs=in_use.astype(np.float64)).proposal.nodes
         if nodes is not None:
             freed = np.intersect1d(nodes, np.flatnonzero(in_use)).astype(np.int32)
-            worth = run(solver, _with_free(cluster, freed), job, limits).evaluation
+            worth = run(solver, _with_free(cluster, freed.tolist()), job, limits).evaluation
     return freed, worth
 
 
