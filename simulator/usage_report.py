@@ -262,7 +262,9 @@ def usage(
         notes.append(f"jobs of which no nodes are known: {some([run.name for run in silent])}")
     parts: Sequence[float | Unknown] | Unknown = "the trace does not say on which nodes jobs ran (NodeList)"
     if not silent:
-        parts = _idle_parts(snapshots, running, runs, since, until)
+        *parts, twice = _idle_parts(snapshots, running, runs, since, until)
+        if twice > 1e-6 * used:
+            notes.append(f"GPU-hours that several jobs had at once, by the trace, count for each of them: {twice:,.1f}")
     spread_lost, known = _spread_lost(cluster, running, teams, spread, since=since, until=until)
     slow = _slow_lost(snapshots, running, teams, since, until)
     waits_known = not any(isnan(run.wait_from) for run in runs)
@@ -291,7 +293,7 @@ def _hours(run: Run, since: float, until: float) -> float:
 def _idle_parts(
     snapshots: Sequence[LoadedTopology], running: Sequence[Run], runs: Iterable[Run], since: float, until: float
 ) -> list[float]:
-    """Return GPU-hours that were unusable, fragmented, passed over, and unwanted."""
+    """Return GPU-hours that were unusable, fragmented, passed over, and unwanted; and those that several jobs had."""
     cluster = snapshots[0].cluster
     events: list[tuple[float, int, Run]] = []  # instant, what happens (ends before starts), to whom
     for run in running:
@@ -304,7 +306,7 @@ def _idle_parts(
     times = [snapshot.now.timestamp() for snapshot in snapshots]
     usable = [usable_gpus(snapshot.cluster) for snapshot in snapshots]
     changes = [time for time in times[1:] if since < time < until]
-    size, hours = cluster.node_size, np.zeros(4)
+    size, hours = cluster.node_size, np.zeros(5)
     held = np.zeros(len(cluster))
     waiting: list[tuple[float, int, float]] = []  # GPUs, whole nodes (0 = a part of one), GPUs on each
     now, at, which = since, 0, 0
@@ -337,7 +339,7 @@ def usable_gpus(cluster: Cluster) -> IntArray:
 
 
 def _cut(gpus: IntArray, held: FloatArray, usable: IntArray, waiting: Sequence[tuple[float, int, float]]) -> FloatArray:
-    """Return the GPUs that are unusable, fragmented, passed over and unwanted at an instant, shape [4]."""
+    """Return the GPUs that are unusable, fragmented, passed over and unwanted at an instant, and held twice; [5]."""
     free = np.maximum(usable - held, 0.0)
     idle, whole = float(free.sum()), int(np.count_nonzero((free == gpus) & (gpus > 0)))
     unusable = float(np.maximum(gpus - np.maximum(held, usable), 0.0).sum())
@@ -352,7 +354,8 @@ def _cut(gpus: IntArray, held: FloatArray, usable: IntArray, waiting: Sequence[t
             break
         fragmented = max(fragmented, wanted)
     passed = min(fitting, idle - fragmented)
-    return np.array([unusable, fragmented, passed, idle - fragmented - passed])
+    twice = float(np.maximum(held - gpus, 0.0).sum())
+    return np.array([unusable, fragmented, passed, idle - fragmented - passed, twice])
 
 
 def _spread_lost(

@@ -36,6 +36,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ground.groups import grouped
 from health.collectives.recording import (
     CollectiveRecording,
     Completions,
@@ -660,20 +661,23 @@ def verdict(diagnosis: Diagnosis) -> str:
             what = "A collective is not over"
     where = f", first in {_few([diagnosis.all_groups[g].name for g in diagnosis.groups])}" if diagnosis.groups else ""
     if not diagnosis.culprits:
-        return f"{what}{where}; no rank can be named: {blame_sentence(diagnosis)}"
-    last = " and " if diagnosis.cause in EACH and diagnosis.certainty != "possible" else " or "
-    members = [diagnosis.members[culprit.member] for culprit in diagnosis.culprits]
-    places = [f"{it.label} on {it.host}" if it.host and it.host not in it.label else it.label for it in members]
-    names = _few(places, last=last)
-    if not diagnosis.settled:
-        return f"{what}{where}: {DOUBT[diagnosis.certainty or 'possible']}{names}, as {blame_sentence(diagnosis)}"
-    return f"{what}{where}; to blame is {DOUBT[diagnosis.certainty or 'possible']}{names}: {blame_sentence(diagnosis)}"
+        return f"{what}{where}; no rank can be named: {CAUSES[diagnosis.cause]}"
+    by_cause = grouped((culprit.cause or diagnosis.cause, culprit) for culprit in diagnosis.culprits)
+    told = []
+    for cause, (first, *_) in by_cause.items():
+        places, doubt = [], ""
+        for culprit in by_cause[cause]:
+            member, before, doubt = diagnosis.members[culprit.member], doubt, DOUBT[culprit.certainty]
+            host = f" on {member.host}" if member.host and member.host not in member.label else ""
+            places.append(f"{doubt if doubt != before else ''}{member.label}{host}")
+        names = _few(places, last=" and " if cause in EACH and first.certainty != "possible" else " or ")
+        told.append(f"{names}{': ' if diagnosis.settled else ', as '}{blame_sentence(cause, first)}")
+    return f"{what}{where}{'; to blame is ' if diagnosis.settled else ': '}{'; '.join(told)}"
 
 
-def blame_sentence(diagnosis: Diagnosis) -> str:
-    """Return the cause in words, with the factor where there is one."""
-    factor = diagnosis.culprits[0].factor if diagnosis.culprits else None
-    return CAUSES[diagnosis.cause] + (f" ({factor:.1f} times)" if factor is not None else "")
+def blame_sentence(cause: Cause, culprit: Culprit) -> str:
+    """Return a cause in words, with the culprit's factor where there is one."""
+    return CAUSES[cause] + (f" ({culprit.factor:.1f} times)" if culprit.factor is not None else "")
 
 
 def _few(names: Sequence[str], *, last: str = " and ") -> str:

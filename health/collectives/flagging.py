@@ -70,7 +70,7 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
             source=SOURCE,
             since=since,
             until=until,
-            evidence=f"{diagnosis.members[culprit.member].label}: {blame_sentence(diagnosis)}",
+            evidence=f"{diagnosis.members[culprit.member].label}: {blame_sentence(cause, culprit)}",
             rank=diagnosis.members[culprit.member].rank if about_process else None,
             hardware=False,
             probability=FALSE_ALARMS[SOURCE].probability if chosen == "straggler" else None,

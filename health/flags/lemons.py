@@ -19,7 +19,7 @@ ask the accounting, which knows what ran well.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from ground.quantities import number
@@ -85,10 +85,9 @@ def lemons_of_incidents(incidents: Sequence[JobRun], nodes: int) -> list[Lemon]:
     :param incidents: each with the nodes that held it up alone.
     :param nodes: how many the cluster has.
     """
-    once = {(run.program, node, int(run.ended // DAY)) for run in incidents for node in run.nodes}
     of_node: dict[str, Counter[str]] = defaultdict(Counter)
-    for program, node, _ in once:
-        of_node[node][program] += 1
+    for trial in _tries([replace(incident, nodes=(node,)) for incident in incidents for node in incident.nodes]):
+        of_node[trial.nodes[0]][trial.program] += 1
     found: list[Lemon] = []
     others = {node: programs.total() for node, programs in of_node.items()}
     for node, programs in sorted(of_node.items(), key=lambda item: (-item[1].total(), item[0])):
@@ -111,13 +110,13 @@ def _tries(runs: Sequence[JobRun]) -> list[JobRun]:
     """Return runs without those of a program that failed on the same nodes before within the day: one trial each, so
     that a node on which more is run has no larger share of failures.
     """
-    failed, tries = set[tuple[str, tuple[str, ...], int]](), []
+    failed, tries = dict[tuple[str, tuple[str, ...]], float](), []
     for run in sorted(runs, key=attrgetter("ended")):
-        key = (run.program, run.nodes, int(run.ended // DAY))
-        if key in failed:
+        key = (run.program, run.nodes)
+        if run.ended - failed.get(key, -math.inf) < DAY:
             continue
         if run.failed:
-            failed.add(key)
+            failed[key] = run.ended
         tries.append(run)
     return tries
 

@@ -175,8 +175,8 @@ def _independent(seconds: FloatArray) -> float:
 
 def _estimate(value: float, drawn: FloatArray) -> GainEstimate:
     # least squares leave 1e-13 or so of nothing, and no gain has no sign
-    rounded = round(float(value), 9) + 0.0
     if np.isnan(drawn).all():
-        return GainEstimate(rounded, None, None)
-    low, high = np.nanquantile(drawn, [0.025, 0.975])
-    return GainEstimate(rounded, float(low), float(high))
+        return GainEstimate(round(float(value), 9) + 0.0, None, None)
+    # a draw without a share, as both gains are losses in it, may have any
+    low, high = (np.quantile(np.nan_to_num(drawn, nan=end), at) for end, at in ((0.0, 0.025), (1.0, 0.975)))
+    return GainEstimate(*(round(float(number), 9) + 0.0 for number in (value, low, high)))

@@ -61,6 +61,15 @@ def test_every_gpu_hour_is_accounted_for(arnold: Arnold, files: list[Any], tmp_p
     assert says(page.read_text(), "37.5%", "100.0", "lab-a")
 
 
+def test_gpus_that_two_jobs_had_are_said(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
+    """Job d shares the nodes of b (OverSubscribe) for two of its five hours: 32 GPU-hours are those of both."""
+    d = f"4|d|bob|lab-b|{DAY}01:00:00|{DAY}01:00:00|{DAY}03:00:00|COMPLETED|2||gres/gpu=16|n[1-2]\n"
+    (tmp_path / "sacct.txt").write_text(HEADER + A + B + C + d)
+    ran = arnold("report", *files, "--json").json
+    assert ran["hours"]["used"]["gpu_hours"] == 152.0
+    assert says(ran["notes"], "several jobs", "32.0")
+
+
 def test_a_job_that_would_fit_is_passed_over(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
     """C wants two nodes of the 20 idle GPUs, and they are there: 16 for five hours; 4 are left."""
     (tmp_path / "sacct.txt").write_text(HEADER + A + B + C.replace("|3|gres/gpu=20", "|2|gres/gpu=16"))

@@ -23,6 +23,7 @@ from health.collectives.diagnosis import (
 from health.collectives.flagging import HOLD, KINDS, flags_of, nodes_of, withheld
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Snapshot
+from tests.facts import says
 from topology.flags import FAULTY, WARNING
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -126,6 +127,19 @@ def test_places_are_said_with_their_hosts(names: list[int], words: str) -> None:
     """A rank with its host, if that is known; the last of several after "or", as only some of them are at fault."""
     culprits = tuple(Culprit(member, "possible") for member in names)
     assert words in verdict(Diagnosis(MEMBERS, (), "failure", "not-launched", culprits))
+
+
+def test_each_rank_is_told_its_own_cause_and_doubt() -> None:
+    """Rank 2 stands in what others have completed; rank 4 left no record, which is less sure: nothing else is said."""
+    behind = Culprit(2, "certain", cause="not-completed"), Culprit(4, "likely", cause="no-record")
+    found = Diagnosis(MEMBERS, (), "failure", "not-completed", behind)
+    of_two, of_four = verdict(found).split("; ")[-2:]
+    assert says(of_two, "rank 2 on n1", CAUSES["not-completed"])
+    assert says(of_four, "likely rank 4 on n2", CAUSES["no-record"])
+    assert "rank 4" not in of_two
+    gone = Culprit(2, "certain", cause="not-completed"), Culprit(0, "certain", cause="unreachable")
+    flags = flags_of(Diagnosis(MEMBERS, (), "failure", "not-completed", gone), nodes_of(MEMBERS), now=NOW)
+    assert [flag.evidence.partition(": ")[2] for flag in flags] == [CAUSES["not-completed"], CAUSES["unreachable"]]
 
 
 def test_all_that_are_unreachable_are_at_fault() -> None:

@@ -62,6 +62,15 @@ def test_a_node_is_no_lemon_for_what_is_run_on_it(used: list[float], seed: int) 
     assert all(lemon.chance > 1e-5 for lemon in lemons(runs))
 
 
+@pytest.mark.parametrize("hour", [0, 9, 23])
+def test_a_day_begins_with_the_failure(hour: int) -> None:
+    """Three programs that begin anew for five hours after they failed on n1 fail once each, over midnight too."""
+    runs = [JobRun(("n1",), name, (hour + 0.5 * k) * 3600.0, True) for k in range(10) for name in "abc"]
+    assert [lemon.failed for lemon in lemons_of_incidents(runs, 200)] == [3]
+    well = [JobRun((f"n{k}",), name, 3 * DAY + day, False) for k in range(20) for day in range(10) for name in "abc"]
+    assert [(lemon.node, lemon.failed) for lemon in lemons([*runs, *well])] == [("n1", 3)]
+
+
 def test_a_program_alone_accuses_no_node() -> None:
     """Thirty failures of one program on one node, day after day, where others run well."""
     runs = [JobRun(("n1",), "mine", day * DAY, True) for day in range(30)]

@@ -131,6 +131,26 @@ def test_a_loss_counts_as_nothing_in_alpha() -> None:
     assert fit_gains(runs(gains=(-1.0, -2.0))).alpha is None
 
 
+def test_alpha_is_anything_where_both_gains_may_be_losses() -> None:
+    """DP groups lose, PP groups gain and may lose: then nothing tells alpha, which 0 to 0 would be sure of."""
+    fits = [fit_gains(runs(gains=(-0.3, 0.1), noise=0.05, seed=seed)) for seed in range(20)]
+    told = [(fit.dp, fit.pp, fit.alpha) for fit in fits if fit.dp and fit.pp and fit.alpha]
+    bands = [alpha.band for dp, pp, alpha in told if dp.band and pp.band and dp.band[1] < 0.1 and pp.band[0] < -0.2]
+    assert set(bands) == {(0.0, 1.0)}
+
+
+@given(dp=st.floats(0.1, 5), pp=st.floats(0.1, 5))
+@examples(30)
+def test_a_value_lies_in_its_band(dp: float, pp: float) -> None:
+    """To the last digit, without noise too: both are rounded alike."""
+    fit = fit_gains(runs(gains=(dp, pp)))
+    for told in (fit.dp, fit.pp, fit.alpha):
+        assert told is not None
+        assert told.low is not None
+        assert told.high is not None
+        assert told.low <= told.value <= told.high
+
+
 def test_same_seed_same_bands() -> None:
     """And another seed draws others."""
     noisy = runs(noise=0.01)
