@@ -4,20 +4,22 @@ A class that inherits :class:`JsonRecord` is such a dataclass without a decorato
 JSON: the names of its fields are the keys, and the docstrings under them are the descriptions in the JSON Schema.
 pydantic reads and writes it, and is imported by the first call: computing with such a dataclass never loads it.
 
-One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the options
+One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_fields`), the options
 of a command (``arnold.options.field_options``) and the JSON Schema (pydantic reads the same marks).
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial, wraps
 from itertools import chain, pairwise
 from math import inf, isfinite, isinf
+from numbers import Integral, Real
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -25,6 +27,8 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    NamedTuple,
+    ParamSpec,
     TypeVar,
     Union,
     cast,
@@ -125,18 +129,121 @@ def field_type(hint: Any) -> FieldType | None:
     return None if admitted is None else replace(admitted, **more)
 
 
-def check_bounds(record: Any) -> None:
-    """Make sure that every number of a dataclass is within the bounds of its field.
+class FieldCheck(NamedTuple):
+    """What is looked at in a value, made once for each annotation: rows of nodes are many."""
 
-    :raises InvalidInput: one is not; NaN never is, and infinity only where a field has no bound.
+    name: str
+    hint: Any
+    test: Callable[[Any], bool]  # whether it is of the type
+    admitted: FieldType | None  # with its bounds, where it has any
+
+    def check(self, value: Any, *, where: str, error: type[InvalidInput] = InvalidInput) -> None:
+        """Make sure that a value is what the annotation says, and every number in it within the bounds.
+
+        :raises InvalidInput: it is not, as an error of this class; NaN never is, infinity only where there is no bound.
+        """
+        admitted = self.admitted
+        if not self.test(value):
+            wanted = f"{kind_in_words(self.hint)} {admitted.range if admitted else ''}".rstrip()
+            raise error(f"{self.name} is {ascii(value)[:60]}", where=where, fix=f"give {wanted}")
+        if admitted is not None:
+            for number in value if admitted.many else (value,):
+                if number is not None and not admitted.holds(number):
+                    raise error(f"{self.name} is {number}", where=where, fix=f"give a number {admitted.range}")
+
+
+def _field_check(name: str, hint: Any) -> FieldCheck:
+    admitted = field_type(hint)
+    return FieldCheck(name, hint, _test_of(hint), admitted if admitted and admitted.bounded else None)
+
+
+@cache
+def _field_checks(kind: type) -> tuple[FieldCheck, ...]:
+    hints = field_hints(kind)
+    names = kind._fields if hasattr(kind, "_fields") else [field.name for field in fields(cast("Any", kind))]
+    return tuple(_field_check(name, hints[name]) for name in names)
+
+
+def check_fields(record: Any, *, error: type[InvalidInput] = InvalidInput, within: str = "") -> None:
+    """Make sure that every field of a dataclass or named tuple, and of the records in it, holds what it may.
+
+    :param error: what is raised where one does not, as :meth:`FieldCheck.check` says.
+    :param within: the fields that the record stands in, with a dot behind each, for the place in the error.
     """
-    for name, admitted in field_types(record.__class__).items():
-        if not admitted.bounded:
-            continue
-        value = getattr(record, name)
-        for number in value if admitted.many else (value,):
-            if number is not None and not admitted.holds(number):
-                raise InvalidInput(f"{name} is {number}", where=name, fix=f"give a number {admitted.range}")
+    for field_check in _field_checks(record.__class__):
+        value = getattr(record, field_check.name)
+        field_check.check(value, where=within + field_check.name, error=error)
+        held = value.values() if isinstance(value, Mapping) else value
+        for part in held if held is not value or type(value) in (tuple, list) else (value,):
+            if hasattr(part, "__dataclass_fields__") or hasattr(part, "_fields"):
+                check_fields(part, error=error, within=f"{within}{field_check.name}.")
+
+
+def checked(function: Callable[P, R], *, error: type[InvalidInput] = InvalidInput) -> Callable[P, R]:
+    """Make a function of the face of a package refuse arguments that are not what they may be, by an error."""
+    order, checks = inspect.signature(function), cache(partial(_argument_check, function))
+
+    @wraps(function)
+    def asked(*given: P.args, **named: P.kwargs) -> R:
+        for name, value in order.bind(*given, **named).arguments.items():
+            checks(name).check(value, where=name, error=error)
+        return function(*given, **named)
+
+    return asked
+
+
+def _argument_check(function: Callable[..., Any], name: str) -> FieldCheck:
+    """Return the check of an argument; a type that is imported for type checkers alone is any."""
+    hint = function.__annotations__[name]
+    with suppress(NameError):
+        return _field_check(name, eval(hint, function.__globals__) if isinstance(hint, str) else hint)
+    return _field_check(name, Any)
+
+
+def _test_of(hint: Any) -> Callable[[Any], bool]:
+    """Return what tells whether a value is of the type of an annotation, whose bounds are no matter; any is, where that
+    is not known.  A truth value or NaN is no number, a text no list.
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _test_of(parts[0])
+    if origin in (Union, UnionType):
+        tests = [_test_of(part) for part in parts]
+        return lambda value: any(test(value) for test in tests)
+    if origin is Literal:
+        return lambda value: isinstance(value, str | int) and value in parts
+    if origin is Mapping:
+        keys, values = map(_test_of, parts)
+        return lambda value: isinstance(value, Mapping) and all(map(keys, value)) and all(map(values, value.values()))
+    if isinstance(origin, type):
+        kind = Sequence if origin is tuple else origin
+        each = _test_of(parts[0] if kind in (Sequence, Iterable) and parts[1:] in ((), (Ellipsis,)) else Any)
+        return lambda value: (
+            isinstance(value, kind)
+            and not isinstance(value, str)
+            and (not isinstance(value, Sequence) or all(map(each, value)))  # an iterator is read once
+        )
+    if hint in (int, float):
+        numbers: Any = Integral if hint is int else Real
+        return lambda value: isinstance(value, numbers) and not isinstance(value, bool) and -inf <= value <= inf
+    if isinstance(hint, type) and hint is not Any and not getattr(hint, "_is_protocol", False):
+        return lambda value: isinstance(value, hint)
+    return lambda _: True
+
+
+def kind_in_words(hint: Any) -> str:
+    """Return the type of an annotation in words: ``a whole number or None``."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return kind_in_words(parts[0])
+    if origin in (Union, UnionType):
+        return " or ".join(kind_in_words(part) for part in sorted(parts, key=lambda part: part is not NoneType))
+    if origin is Literal:
+        return f"one of {', '.join(parts)}"
+    if origin in (tuple, Sequence, Iterable):
+        return f"a {'tuple' if origin is tuple else 'list'}, each of its entries {kind_in_words(parts[0])}"
+    words = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", NoneType: "None"}
+    return words.get(hint) or f"a {getattr(origin or hint, '__name__', 'value of its type')}"
 
 
 @cache
@@ -157,7 +264,6 @@ def _docs_of_module(module: str) -> Mapping[str, Mapping[str, str]]:
     of the field: its source is parsed once for all of them.  What is built in has no source, and no classes here.
     """
     import ast
-    import inspect
 
     docs: dict[str, dict[str, str]] = {}
 
@@ -183,6 +289,8 @@ def _docs_of_module(module: str) -> Mapping[str, Mapping[str, str]]:
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -362,7 +362,7 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
         constraint=binding,
         reason=too_few or outcome.reason,
         would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
-        changes=tuple(_remedies(cluster, job, solved, limits)),
+        changes=tuple(_remedies(cluster, job, solved, solver, limits)),
     )
 
 
@@ -370,7 +370,9 @@ Solved = Callable[[Cluster, Job], Evaluation | None]
 """What the placement of a changed instance is worth, if there is one."""
 
 
-def _remedies(cluster: Cluster, job: Job, solved: Solved, limits: Limits) -> Iterator[Remedy]:
+def _remedies(
+    cluster: Cluster, job: Job, solved: Solved, solver: PlacementAlgorithm, limits: Limits
+) -> Iterator[Remedy]:
     limits.say("does it fit with slow nodes?")
     if job.avoid == "strict" and (worth := solved(cluster, job.replace(avoid="price"))) is not None:
         sentence = f"Admit slow nodes (avoid: price): {len(worth.flagged)} of them would be used"
@@ -405,12 +407,10 @@ def _remedies(cluster: Cluster, job: Job, solved: Solved, limits: Limits) -> Ite
                 yield _remedy("broader-tp-level", sentence, worth)
                 break
     limits.say("does it fit with nodes freed?")
-    if len(freed := nodes_to_free(cluster, job)):
-        free_gpus = cluster.free_gpus.copy()
-        free_gpus[freed] = cluster.gpus[freed]
-        if (worth := solved(cluster.replace(free_gpus=free_gpus), job)) is not None:
-            sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
-            yield _remedy("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
+    freed, worth = enough_to_free(cluster, job, solver=solver, limits=limits)
+    if worth is not None:
+        sentence = f"Free {len(freed)} of the nodes in use: {shares(cluster, job, freed)}"
+        yield _remedy("free-nodes", sentence, worth, free=tuple(cluster.names[i] for i in freed))
     limits.say("does it fit with a smaller dp?")
     own = job.parallelism
     most = int(admission.admissible(cluster, job).sum()) * job.gpus_per_node * own.dp // own.gpus
@@ -557,10 +557,35 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
         if (more := _freed_at(sizes, count, cluster, job)) is None:
             return np.zeros(0, dtype=np.int32)
         freed += more
-        free_gpus = cluster.free_gpus.copy()
-        free_gpus[more] = cluster.gpus[more]
-        cluster = cluster.replace(free_gpus=free_gpus)
+        cluster = _with_free(cluster, more)
     return np.array(freed, dtype=np.int32)
+
+
+def _with_free(cluster: Cluster, nodes: Sequence[int]) -> Cluster:
+    """Return the cluster once all GPUs of some nodes are free."""
+    free_gpus = cluster.free_gpus.copy()
+    free_gpus[nodes] = cluster.gpus[nodes]
+    return cluster.replace(free_gpus=free_gpus)
+
+
+def enough_to_free(
+    cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits
+) -> tuple[IntArray, Evaluation | None]:
+    """Return the nodes to free, and what the placement is worth that the solver then finds; ``None`` = there is none.
+
+    Where domains cross that groups are held in, none of them tells what it needs: then those in use of a placement
+    that has few of them.
+    """
+    freed = nodes_to_free(cluster, job)
+    worth = run(solver, _with_free(cluster, freed.tolist()), job, limits).evaluation if len(freed) else None
+    if worth is None and any(cluster.level(hold.level) in cluster.second_levels for hold in job.holds):
+        in_use = admission.admissible(cluster.emptied(), job) & ~admission.admissible(cluster, job)
+        emptied = _with_free(cluster, np.flatnonzero(in_use).tolist())
+        nodes = run(solver, emptied, job, limits, costs=in_use.astype(np.float64)).proposal.nodes
+        if nodes is not None:
+            freed = np.intersect1d(nodes, np.flatnonzero(in_use)).astype(np.int32)
+            worth = run(solver, _with_free(cluster, freed.tolist()), job, limits).evaluation
+    return freed, worth
 
 
 FreeingStep = tuple[int, int, tuple[tuple[int, int], ...]]

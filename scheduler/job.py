@@ -19,9 +19,12 @@ from dataclasses import replace as dataclass_replace
 from functools import cached_property
 from math import inf, prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from annotated_types import Gt, Interval
 
 from ground.errors import InvalidJob
+from ground.records import AtLeastOne, Share, check_fields
 from scheduler.grid import Grid, RankNumbering, digits_of, expert_numbering, grid_of, nodes_of_tp, shape_of
 from topology.taints import Toleration
 
@@ -46,6 +49,7 @@ DEFAULT_SPREAD_COST = 0.018 / (1.0 - DEFAULT_ALPHA)
 the same mixture of experts, whose PP groups, 0.7 of that, were measured to gain 1.8 % (``scheduler.affinity``)."""
 
 Avoid = Literal["strict", "price", "ignore"]
+Weight = Annotated[float, Interval(ge=0, lt=inf)]
 
 
 @dataclass(frozen=True)
@@ -56,21 +60,19 @@ class Parallelism:
         refuses (:func:`scheduler.grid.expert_numbering`).
     """
 
-    tp: int = 1
-    cp: int = 1
-    ep: int = 1
-    dp: int = 1
-    pp: int = 1
+    tp: AtLeastOne = 1
+    cp: AtLeastOne = 1
+    ep: AtLeastOne = 1
+    dp: AtLeastOne = 1
+    pp: AtLeastOne = 1
     order: str = MEGATRON_ORDER  # dimensions from the fastest running rank to the slowest
-    etp: int | None = None  # expert tensor parallelism; None = tp, and tp is written as None, so that equals are equal
+    # expert tensor parallelism; None = tp, and tp is written as None, so that equals are equal
+    etp: AtLeastOne | None = None
 
     def __post_init__(self) -> None:
         if self.etp == self.tp:
             object.__setattr__(self, "etp", None)
-        for name in DEGREES:
-            if self.degree(name) < 1:
-                fix = f"{name} is at least 1"
-                raise InvalidJob(f"{name} is {self.degree(name)}", where=f"parallelism.{name}", fix=fix)
+        check_fields(self, error=InvalidJob, within="parallelism.")
         if sorted(self.order.split("-")) != sorted(FAMILIES):
             problem = f"order {self.order!r} does not name tp, cp, ep, dp and pp once each"
             raise InvalidJob(problem, where="parallelism.order", fix=f"for example order: {MEGATRON_ORDER}")
@@ -122,7 +124,7 @@ class Count:
 
     family: Family
     level: str
-    weight: float
+    weight: Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class LevelWeight:
     """A level whose Eq. 2 is a part of the objective, with this weight."""
 
     level: str
-    weight: float
+    weight: Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +142,25 @@ class Speed:
     gpu_type: str
     factor: float
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.factor, int | float) and 0.0 < self.factor < inf):
+            fault = f"speed on {self.gpu_type} is {self.factor}"
+            raise InvalidJob(fault, where="speed", fix="give a number above 0, 1 = as usual")
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSize:
     """GPUs of nodes of a type."""
 
     gpu_type: str  # empty text = nodes of which no type is said
-    gpus: int
+    gpus: AtLeastOne
 
 
 class DataSet(NamedTuple):
     """What a job reads of a data set."""
 
     name: str
-    size: float  # samples or bytes that it reads of it, above 0
+    size: Annotated[float, Gt(0)]  # samples or bytes that it reads of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,7 @@ class ContainerImage:
     """An image that each node of a job needs."""
 
     name: str
-    gb: float  # that a node pulls which does not have it
+    gb: Weight  # that a node pulls which does not have it
 
 
 @dataclass(frozen=True)
@@ -170,8 +177,8 @@ class Job:
 
     name: str
     parallelism: Parallelism
-    alpha: float = DEFAULT_ALPHA  # DP affinity in [0, 1]; beta = 1 - alpha is the PP affinity (Eq. 2)
-    gpus_per_node: int = 8
+    alpha: Share = DEFAULT_ALPHA  # DP affinity; beta = 1 - alpha is the PP affinity (Eq. 2)
+    gpus_per_node: AtLeastOne = 8
     # by type of GPU, where the job leaves them to the cluster and its nodes differ; of these a placement has one
     node_sizes: tuple[NodeSize, ...] = ()
     level: str | None = None  # at which spread counts; None = the broadest with more than one domain
@@ -184,27 +191,23 @@ class Job:
     holds: tuple[Hold, ...] = ()
     counts: tuple[Count, ...] = ()
     levels: tuple[LevelWeight, ...] = ()  # whose Eq. 2 is added to the objective; that of other closer ones comes after
-    microbatches: int | None = None  # microbatches a step, for the price of a slow node; None = unknown, the full price
+    # microbatches a step, for the price of a slow node; None = unknown, the full price
+    microbatches: AtLeastOne | None = None
     # share of the step time that one unit of the objective costs, between one domain and two: for weighing slow nodes,
     # and for what spread costs in a replay
-    spread_cost: float = DEFAULT_SPREAD_COST
+    spread_cost: Weight = DEFAULT_SPREAD_COST
     data_sets: tuple[
         DataSet, ...
     ] = ()  # what it reads: among equal placements it goes where running jobs read the same
     data_level: str | None = None  # whose domains have a cache in common; None = the closest of the cluster
     images: tuple[ContainerImage, ...] = ()
     tolerations: tuple[Toleration, ...] = ()  # taints that it puts up with, so that their nodes are its too
-    expected_hours: float | None = None  # how long it runs; None = not said
+    expected_hours: Annotated[float, Gt(0)] | None = None  # how long it runs; None = not said
     interruptible: bool = False  # whether it may lose nodes before it ends: those then have a price
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.alpha <= 1.0:
-            raise InvalidJob(f"alpha is {self.alpha}", where="alpha", fix="alpha lies between 0 and 1")
-        for speed in self.speed:
-            if not 0.0 < speed.factor < inf:
-                fault = f"speed on {speed.gpu_type} is {speed.factor}"
-                raise InvalidJob(fault, where="speed", fix="give a number above 0, 1 = as usual")
-        if self.gpu_types == ():
+        check_fields(self, error=InvalidJob)
+        if self.gpu_types is not None and not self.gpu_types:
             raise InvalidJob("gpu_types names no type", where="gpu_types", fix="name one, or leave gpu_types out")
 
     @property

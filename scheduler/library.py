@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ground.files import read_source
+from ground.records import checked
 from scheduler.algorithm_run import run
 from scheduler.explanation import cheaper_pairs, why_not
 from scheduler.job_files.job_file import load_job
@@ -12,6 +13,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from topology.load import load_topology
 
 
+@checked
 def load(
     cluster: str | Path, job: str | Path, *, busy: Sequence[str | Path] = (), flags: Sequence[str | Path] = ()
 ) -> Instance:
@@ -28,6 +30,7 @@ def load(
     return Instance(seen, file.job, loaded.source, (*loaded.notes, *file.notes))
 
 
+@checked
 def place(instance: Instance, *, algorithm: str = "exact", limits: Limits | None = None) -> Outcome:
     """Return where the job goes, proved optimal or with its gap; without a placement, why there is none.
 
@@ -37,6 +40,7 @@ def place(instance: Instance, *, algorithm: str = "exact", limits: Limits | None
     return run(ALGORITHMS.load(algorithm), instance.cluster, instance.job, limits or Limits())
 
 
+@checked
 def explain(instance: Instance, outcome: Outcome) -> list[str]:
     """Return why each pair of spreads that would cost less cannot be had; without a placement, why there is none."""
     if outcome.evaluation is None:

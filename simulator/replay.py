@@ -7,6 +7,7 @@ The production policy and placement decide.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf, isfinite
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ground.errors import InvalidInput, InvalidTopology, TraceFormatError, few
+from ground.records import checked
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
 from scheduler.queue.policy import POLICIES
@@ -55,6 +57,9 @@ def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = Fa
     others: dict[str, Disagreement] = {}
     no_level: InvalidTopology | None = None
     for record in trace.records:
+        if not (0.0 <= record.duration < inf and isfinite(record.submit)):
+            problem = f"job {record.job_id} is submitted at {record.submit} and runs {record.duration} s"
+            raise TraceFormatError(problem, where=trace.source, fix="give finite seconds, and a duration of 0 or more")
         try:
             pool.need(record)
         except NoSuchNodes as error:
@@ -265,6 +270,7 @@ class Replay:
         return None if self.settings.algorithm == COUNT_ONLY else self.cluster
 
 
+@checked
 def replay_trace(
     trace: str | Path, cluster: str | Path, settings: ReplaySettings | None = None, *, lenient: bool = False
 ) -> RunSummary:
@@ -280,6 +286,7 @@ def replay_trace(
     return run_summary(run_history(replay.engine, replay.log, replay.cluster))
 
 
+@checked
 def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, lenient: bool = False) -> Replay:
     """Put a run together.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from annotated_types import Ge, Gt
 
 from ground.errors import InvalidInput, did_you_mean, few
-from ground.records import Seed
+from ground.records import Seed, check_fields
 from scheduler.affinity import Gains
 from simulator.data_plan import DataPlan
 from simulator.failures.cluster_failures import FailureSettings
@@ -45,7 +45,8 @@ class QueueSettings:
     """Key of a job that names its namespace under the policy fair-share."""
 
     def __post_init__(self) -> None:
-        """Refuse, by :class:`InvalidInput`, what are no weights."""
+        """Refuse, by :class:`InvalidInput`, what no field may hold, and what are no weights."""
+        check_fields(self)
         self.weight_of  # noqa: B018
 
     @property

@@ -31,7 +31,7 @@ from annotated_types import Ge, Interval, MinLen
 
 from ground.errors import InvalidInput, TooLarge
 from ground.quantities import DAY, HOUR
-from ground.records import AtLeastOne, Count, FiniteFloat, JsonRecord, check_bounds
+from ground.records import AtLeastOne, Count, FiniteFloat, JsonRecord, check_fields
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
 from topology.cluster import FloatArray
@@ -306,8 +306,8 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
 
 def check(spec: WorkloadSpec) -> None:
     """Make sure that a workload can be made; InvalidInput says which number is out of range."""
-    for part in filter(None, (spec, spec.announce)):
-        check_bounds(part)
+    for part in filter(None, (spec.announce, spec)):
+        check_fields(part)
     names = [kind.name for kind in kinds_of(KALOS)]
     unknown = [name for name in (*spec.kinds, *spec.preemptible) if name not in names]
     if unknown or not spec.kinds:

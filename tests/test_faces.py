@@ -7,16 +7,37 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from math import nan
 from pathlib import Path
 
 import pytest
 
+from extender import ServeOptions
 from ground.faces import face_names
+from health import ComparisonSettings, TriggerSettings, restart_seconds, standby_pool
+from scheduler import (
+    ALGORITHMS,
+    ArnoldError,
+    Count,
+    DataSet,
+    Hold,
+    Instance,
+    Job,
+    LevelWeight,
+    Limits,
+    Parallelism,
+    load,
+    place,
+    place_together,
+)
+from simulator import DataCache, DataPlan, JobRecord, JobTrace, ReplaySettings, StoredData, prepare, replay_trace
+from topology import Node, NodeFlag, build_cluster, fold_hostlist, load_topology, with_second_levels
 
 ROOT = Path(__file__).parents[1]
 FACES = ("topology", "scheduler", "simulator", "health", "extender", "slurm", "arnold")
+EXACT = ALGORITHMS.load("exact")
 
 
 @pytest.mark.parametrize("package", FACES)
@@ -75,3 +96,79 @@ def test_programs_import_from_faces(code: str) -> None:
     ]
     behind = [module for module in modules if module.partition(".")[0] in {*FACES, "ground"} and module not in FACES]
     assert behind == []
+
+
+def small() -> Instance:
+    """Return eight nodes in two minipods, and a job for half of them."""
+    nodes = [Node(f"n{i}", (f"mp{i // 4}",), gpus=8, free_gpus=8) for i in range(8)]
+    return Instance(build_cluster(["minipod"], nodes), Job("small", Parallelism(tp=8, pp=2, dp=2)))
+
+
+MISTAKES: tuple[tuple[Callable[[], object], str], ...] = (
+    (lambda: Limits(seconds=-1), "seconds"),
+    (lambda: Limits(seconds=nan), "seconds"),
+    (lambda: Limits(seconds="5"), "seconds"),  # type: ignore[arg-type]
+    (lambda: Limits(workers=0), "workers"),
+    (lambda: Limits(seed=1.5), "seed"),  # type: ignore[arg-type]
+    (lambda: Limits(told="all"), "told"),  # type: ignore[arg-type]
+    (lambda: place(small(), limits=5), "limits"),  # type: ignore[arg-type]
+    (lambda: place(small(), algorithm=5), "algorithm"),  # type: ignore[arg-type]
+    (lambda: place(None), "instance"),  # type: ignore[arg-type]
+    (lambda: load("cluster.csv", "job.yaml", busy="busy"), "busy"),
+    (lambda: load("cluster.csv", "job.yaml", flags=Path("flags")), "flags"),  # type: ignore[arg-type]
+    (lambda: load(small().cluster, "job.yaml"), "cluster"),  # type: ignore[arg-type]
+    (lambda: load_topology("cluster.csv", busy="busy"), "busy"),
+    (lambda: load_topology("cluster.csv", level_names="mp"), "level_names"),
+    (lambda: build_cluster("mp", [Node("n", ("a", "b"), 8, 8)]), "level_names"),
+    (lambda: build_cluster(["minipod"], [Node("n", "a", 8, 8)]), "nodes[0].path"),  # type: ignore[arg-type]
+    (lambda: build_cluster(["minipod"], iter([Node("n", ("a",), 8.5, 8)])), "nodes[0].gpus"),  # type: ignore[arg-type]
+    (lambda: build_cluster(["minipod"], [Node("n", ("a",), 8, 8, slowdown=nan)]), "nodes[0].slowdown"),
+    (lambda: build_cluster(["minipod"], [Node("n", ("a",), 8, 8, slowdown=0.5)]), ""),
+    (lambda: with_second_levels(small().cluster, {"@power": ["a", "b"]}), "domains"),
+    (lambda: with_second_levels(small().cluster, {"@power": "aabbaabb"}), "domains"),
+    (lambda: fold_hostlist("n1"), "names"),
+    (lambda: Parallelism(tp="8"), "parallelism.tp"),  # type: ignore[arg-type]
+    (lambda: Parallelism(dp=2.5), "parallelism.dp"),  # type: ignore[arg-type]
+    (lambda: Job("j", Parallelism(), gpus_per_node=0), "gpus_per_node"),
+    (lambda: Job("j", Parallelism(), gpu_types="H100"), "gpu_types"),  # type: ignore[arg-type]
+    (lambda: Job("j", Parallelism(), gpu_types=[]), "gpu_types"),  # type: ignore[arg-type]
+    (lambda: Job("j", Parallelism(), avoid="never"), "avoid"),  # type: ignore[arg-type]
+    (lambda: Job("j", Parallelism(), microbatches=-1), "microbatches"),
+    (lambda: Job("j", Parallelism(), expected_hours=nan), "expected_hours"),
+    (lambda: Job("j", Parallelism(), counts=(Count("dp", "rack", -1.0),)), "counts.weight"),
+    (lambda: Job("j", Parallelism(), levels=(LevelWeight("rack", nan),)), "levels.weight"),
+    (lambda: Job("j", Parallelism(), holds=Hold("dp", "rack")), "holds"),  # type: ignore[arg-type]
+    (lambda: Job("j", Parallelism(), data_sets=(DataSet("d", -1.0),)), "data_sets.size"),
+    (lambda: place_together(small().cluster, [small().job], [-1.0], solver=EXACT, limits=Limits()), "weights"),
+    (lambda: place_together(small().cluster, [small().job] * 2, [1.0], solver=EXACT, limits=Limits()), "weights"),
+    (lambda: place_together(small().cluster, [], [], solver=EXACT, limits=Limits()), "weights"),
+    (lambda: ReplaySettings(failures="rsc-1"), "failures"),  # type: ignore[arg-type]
+    (lambda: ReplaySettings(weights="a=1"), "weights"),  # type: ignore[arg-type]
+    (lambda: ReplaySettings(share_by="team"), "share_by"),  # type: ignore[arg-type]
+    (lambda: ReplaySettings(placement_seconds=0.0), "placement_seconds"),
+    (lambda: ReplaySettings(resume_seconds=nan), "resume_seconds"),
+    (lambda: ReplaySettings(flags="n1"), "flags"),  # type: ignore[arg-type]
+    (lambda: ReplaySettings(data=DataPlan({"d": StoredData(*[-1.0] * 8)}, DataCache(1e9))), "data.data_sets.samples"),
+    (lambda: replay_trace("jobs.csv", "cluster.csv", "fifo"), "settings"),  # type: ignore[arg-type]
+    (lambda: prepare(JobTrace((JobRecord("j", 0.0, -1.0, 8.0),)), small().cluster, ReplaySettings()), ""),
+    (lambda: TriggerSettings(window=-1.0), "window"),
+    (lambda: ComparisonSettings(window=0), "window"),
+    (lambda: standby_pool("9"), "machines"),  # type: ignore[arg-type]
+    (lambda: restart_seconds(0, "requeue"), "machines"),
+    (lambda: restart_seconds(128, "reboot"), "kind"),  # type: ignore[arg-type]
+    (lambda: NodeFlag("n1", slowdown="2"), "slowdown"),  # type: ignore[arg-type]
+    (lambda: NodeFlag("n1", slowdown=1.2, probability=-1.0), "probability"),
+    (lambda: ServeOptions(workers=-1), "workers"),
+    (lambda: ServeOptions(preemption="maybe"), "preemption"),  # type: ignore[arg-type]
+)
+
+
+@pytest.mark.parametrize(("ask", "place"), [pytest.param(*case, id=str(i)) for i, case in enumerate(MISTAKES)])
+def test_what_no_argument_may_be_is_refused(ask: Callable[[], object], place: str) -> None:
+    """Other types, numbers that are none or out of bounds, a text for a list: an error with the name and a remedy, and
+    never an answer.
+    """
+    with pytest.raises(ArnoldError) as caught:
+        ask()
+    assert caught.value.where == place
+    assert caught.value.fix

@@ -7,15 +7,16 @@ So one of them becomes a second hierarchy (:func:`nest`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain, count, islice
-from operator import le
+from operator import attrgetter, le
 from typing import Self
 
 import numpy as np
 
 from ground.errors import InvalidTopology, TooLarge
 from ground.quantities import plural
+from ground.records import check_fields, checked
 from topology.cluster import (
     MAX_GPUS,
     MAX_LEVELS,
@@ -32,6 +33,7 @@ from topology.cluster import (
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag
 
 NodePath = tuple[str, ...]  # A node's domain at each level, from broad to close; empty = it has none there
+_FIELDS = attrgetter(*(field.name for field in fields(Node)))
 _Fault = tuple[str, str]  # What is wrong, and what to do about it
 
 
@@ -59,6 +61,7 @@ class NodeColumns:
         return cls(names, levels, gpus, free, types, beside, sharing)
 
 
+@checked
 def build_cluster(
     level_names: Sequence[str],
     nodes: Iterable[Node] | NodeColumns,
@@ -81,7 +84,14 @@ def build_cluster(
     _check_level_names(level_names, second)
     own_flags: list[NodeFlag] = []
     if not isinstance(rows, NodeColumns):
+        usual = set[tuple[type, ...]]()  # types of the fields of rows that hold what they may: most are alike
         for i, row in enumerate(rows):
+            kinds = tuple(map(type, _FIELDS(row)))
+            if kinds not in usual or {*map(type, chain(row.path, row.second_path))} - {str}:
+                check_fields(row, error=InvalidTopology, within=f"nodes[{i}].")
+                usual.add(kinds)
+            if not row.slowdown >= HEALTHY:
+                raise _invalid((f"node {row.name!r} has a slowdown of {row.slowdown}", "give at least 1"), where, i)
             if len(row.path) != len(level_names):
                 uneven = f"node {row.name!r} has {len(row.path)} levels instead of {len(level_names)}"
                 raise _invalid((uneven, "fill every level"), where, i)
@@ -118,6 +128,7 @@ def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> Inval
     return InvalidTopology(fault[0], where=where(i) if where else "", fix=fault[1])
 
 
+@checked
 def with_level_names(cluster: Cluster, names: Sequence[str]) -> Cluster:
     """Return a cluster whose levels have other names.
 
@@ -257,6 +268,7 @@ def _build_levels(
     return tuple(levels)
 
 
+@checked
 def with_second_levels(cluster: Cluster, domains: Mapping[str, Sequence[str]]) -> Cluster:
     """Return the cluster with more second hierarchies: name, with its ``@`` -> the domain of each node, empty = none.
 
@@ -265,6 +277,10 @@ def with_second_levels(cluster: Cluster, domains: Mapping[str, Sequence[str]]) -
     names = [*(level.name for level in cluster.second_levels), *domains]
     if (fault := second_fault(names, [level.name for level in cluster.levels])) is not None:
         raise _invalid(fault, None, 0)
+    for name, of in domains.items():
+        if len(of) != len(cluster):
+            fix = "give one for each node, or an empty text"
+            raise InvalidTopology(f"{name} has {len(of)} domains for {len(cluster)} nodes", where="domains", fix=fix)
     more = (_second_level(name, cluster.names, of, None) for name, of in domains.items())
     return cluster.replace(second_levels=(*cluster.second_levels, *more))
 

@@ -31,7 +31,7 @@ from ground.documents import Document, load_document
 from ground.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from ground.files import STDIN, Source, read_source
 from ground.groups import grouped
-from ground.records import JsonRecord, json_data, read_json
+from ground.records import JsonRecord, checked, json_data, read_json
 from topology.cluster import Cluster
 from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, begins_later, merge_by_node, worst_of_each
 from topology.node_names import NodeNames, expand_hostlist
@@ -339,6 +339,7 @@ def _where(document: Document, i: int, key: str) -> str:
     return document.where("flags", i, key) if isinstance(document.data, dict) else document.where(i, key)
 
 
+@checked
 def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFlag]:
     """Read the flags of a file, of whichever nodes and whenever they hold; of a flag store what holds now, or at
     another time (timezone-aware).

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from annotated_types import Ge, Gt, Le
 
 from ground.quantities import utc_minute
-from ground.records import AsWritten, AwareTime, FiniteFloat, JsonRecord, NullForInfinity
+from ground.records import AsWritten, AwareTime, FiniteFloat, JsonRecord, NullForInfinity, check_fields
 from topology.xids import PROGRAM_XIDS
 
 FlagKind = Literal["straggler", "degraded", "faulty"]
@@ -101,8 +101,9 @@ class NodeFlag(JsonRecord):
             raise ValueError(f"a faulty node has no slowdown, and this one has {self.slowdown}")
         if self.kind != "faulty" and self.slowdown == FAULTY:
             raise ValueError(f"a node that is {self.kind} needs a slowdown, a factor such as 1.3")
-        if not self.slowdown >= HEALTHY:
+        if isinstance(self.slowdown, float | int) and not self.slowdown >= HEALTHY:
             raise ValueError(f"a slowdown is a factor of at least 1, not {self.slowdown}")
+        check_fields(self)
 
     @property
     def belief(self) -> tuple[float, float]:

@@ -9,12 +9,14 @@ Each preset raises :class:`InvalidTopology` for sizes that make no cluster, and 
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import getdoc, signature
 from math import prod
 
 import numpy as np
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName, did_you_mean
+from ground.records import Seed, checked
 from topology.build import build_cluster
 from topology.cluster import MAX_NODES, Cluster, Node
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag
@@ -24,6 +26,8 @@ Leaf = tuple[tuple[int, ...], int]
 
 Levels = Sequence[tuple[str, str]]
 """Name of every level, from broad to close, and the prefix of the names of its domains."""
+
+_sized = partial(checked, error=InvalidTopology)
 
 
 def _check_sizes(**sizes: int) -> None:
@@ -64,7 +68,7 @@ def _regular(levels: Levels, fan_out: Sequence[int], *, nodes: int, gpus: int, g
     return _grow(levels, [(path, nodes) for path in paths], gpus=gpus, gpu_type=gpu_type)
 
 
-def split_nodes(nodes: int, domains: int, *, unevenness: float = 0.0, seed: int = 0) -> list[int]:
+def split_nodes(nodes: int, domains: int, *, unevenness: float = 0.0, seed: Seed = 0) -> list[int]:
     """Split nodes over domains, at least 1 to each, by a draw with a seed; an even split differs by at most 1.
 
     :param unevenness: each domain's share is drawn from 1 - unevenness .. 1 + unevenness times the mean, in [0, 1).
@@ -83,8 +87,15 @@ def split_nodes(nodes: int, domains: int, *, unevenness: float = 0.0, seed: int 
     return [int(size) for size in sizes]
 
 
+@_sized
 def minipods(
-    *, minipods: int = 22, nodes: int = 2046, rack_nodes: int = 4, gpus: int = 8, unevenness: float = 0.0, seed: int = 0
+    *,
+    minipods: int = 22,
+    nodes: int = 2046,
+    rack_nodes: int = 4,
+    gpus: int = 8,
+    unevenness: float = 0.0,
+    seed: Seed = 0,
 ) -> Cluster:
     """The Arnold paper's cluster: minipods of racks of nodes, nodes split over the minipods.
 
@@ -102,6 +113,7 @@ def minipods(
     return _grow([("minipod", "mp"), ("rack", "r")], leaves, gpus=gpus)
 
 
+@_sized
 def fat_tree(*, k: int = 48, gpus: int = 8) -> Cluster:
     """A fat tree of k-port switches in three layers: k pods of k/2 edge switches of k/2 hosts, k^3/4 in all.
 
@@ -115,6 +127,7 @@ def fat_tree(*, k: int = 48, gpus: int = 8) -> Cluster:
     return _regular([("pod", "p"), ("edge", "e")], [k, k // 2], nodes=k // 2, gpus=gpus)
 
 
+@_sized
 def llama3_pods(*, pods: int = 8, racks: int = 192, rack_nodes: int = 2, gpus: int = 8) -> Cluster:
     """Meta's RoCE cluster of the Llama 3 training: 8 pods of 192 racks of 2 servers, 24,576 H100 GPUs.
 
@@ -126,6 +139,7 @@ def llama3_pods(*, pods: int = 8, racks: int = 192, rack_nodes: int = 2, gpus: i
     return _regular([("pod", "pod"), ("rack", "r")], [pods, racks], nodes=rack_nodes, gpus=gpus, gpu_type="H100")
 
 
+@_sized
 def hpn_segments(*, pods: int = 1, segments: int = 15, segment_nodes: int = 128, gpus: int = 8) -> Cluster:
     """Alibaba HPN: a pod of 15 segments of 128 hosts, 15,360 GPUs.
 
@@ -137,6 +151,7 @@ def hpn_segments(*, pods: int = 1, segments: int = 15, segment_nodes: int = 128,
     return _regular([("pod", "pod"), ("segment", "seg")], [pods, segments], nodes=segment_nodes, gpus=gpus)
 
 
+@_sized
 def nvl72(*, blocks: int = 16, racks: int = 8, rack_nodes: int = 18, gpus: int = 4) -> Cluster:
     """GB200 NVL72 racks: 18 compute trays of 4 GPUs in one NVLink domain, 8 racks in a block, 9,216 GPUs.
 
@@ -199,7 +214,8 @@ PAPER_SIZES: Mapping[str, tuple[int, int]] = {"i": (3, 18), "ii": (5, 438), "iii
 ("above 2,000 nodes") we give 22 minipods of 93 nodes."""
 
 
-def paper_cluster(setting: str, *, unevenness: float = 0.0, seed: int = 0) -> Cluster:
+@_sized
+def paper_cluster(setting: str, *, unevenness: float = 0.0, seed: Seed = 0) -> Cluster:
     """Return the empty cluster of one of the settings of :data:`PAPER_SIZES`; unevenness as of :func:`split_nodes`."""
     if setting not in PAPER_SIZES:
         raise UnknownName(f"the paper has no setting {setting!r}", fix=f"use one of {', '.join(PAPER_SIZES)}")
@@ -207,7 +223,10 @@ def paper_cluster(setting: str, *, unevenness: float = 0.0, seed: int = 0) -> Cl
     return minipods(minipods=count, nodes=nodes, unevenness=unevenness, seed=seed)
 
 
-def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float = 0.3, partly: float = 0.1) -> Cluster:
+@_sized
+def fragment(
+    cluster: Cluster, busy_share: float, seed: Seed, *, scattered: float = 0.3, partly: float = 0.1
+) -> Cluster:
     """Use nodes the way running jobs do: gangs on neighbouring nodes, small jobs anywhere.
 
     Each domain of the default level gets its own popularity, so that free nodes are uneven over the domains.  Gangs of
@@ -257,7 +276,8 @@ def _check_shares(**shares: float) -> None:
             raise InvalidInput(f"{name} is {share}", where=name, fix="a share lies between 0 and 1")
 
 
-def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 0.2) -> Cluster:
+@_sized
+def flag_some(cluster: Cluster, count: int, seed: Seed, *, faulty_share: float = 0.2) -> Cluster:
     """Flag so many free nodes that have no flag, where one matters to the next job, as slow or faulty.
 
     Slow nodes are 10 % to 100 % slower, the range of the stragglers injected and measured by the what-if analysis of
@@ -282,6 +302,7 @@ def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 
     return cluster.with_flags(flags)
 
 
+@_sized
 def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cluster:
     """Return the cluster with one more, empty domain of so many nodes with the usual number of GPUs, of the usual type.
 

@@ -37,6 +37,7 @@ from ground.formats import recognise
 from ground.groups import grouped
 from ground.plugins import noted
 from ground.quantities import plural
+from ground.records import checked
 from topology.build import with_level_names, with_second_levels
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster, NodeLimit
 from topology.flags import NodeFlag
@@ -69,6 +70,7 @@ class LoadedTopology:
     lists: tuple[Source, ...] = ()  # lists of nodes that were laid over it
 
 
+@checked
 def load_topology(
     path: str | Path | Source,
     *,

@@ -16,6 +16,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from ground.errors import InvalidInput, InvalidTopology, TooLarge, some
+from ground.records import checked
 from topology.cluster import MAX_NODES
 
 _PIECE = re.compile(r"""\[(?P<ranges>[^\[\]]*)\]|(?P<comma>,)|(?P<word>[^\s,\[\]#="'\\&!^@*%?(){}]+)""")
@@ -59,6 +60,7 @@ def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> li
     return names
 
 
+@checked
 def fold_hostlist(names: Iterable[str]) -> str:
     """Return names as a hostlist that Slurm reads as these names: those that differ in the number at their end alone
     share a bracket.

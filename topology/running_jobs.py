@@ -24,7 +24,7 @@ from math import inf
 from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
 from ground.documents import Document, load_document
 from ground.errors import InvalidInput, did_you_mean, some
@@ -458,8 +458,12 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
         wanted = int(match[0]) if match else 0
         if gpus is not None:
             each = gpus // wanted if wanted and gpus % wanted == 0 else None
+        shares = _shares_nodes(words)
+        if shares is False:
+            each = None
         hindered = "" if job.get("Reason", "") in _FOR_ROOM else job["Reason"]
-        if not hindered and _asks_for_no_gpu(words):
+        asked = [text for key, text in words.items() if key == "ReqTRES" or key.startswith("TresPer")]
+        if not hindered and shares and words.get("ReqTRES") and not any("gres" in text for text in asked):
             hindered = "it asks for no GPU"
         for task in _tasks(number):
             yield LiveJob(
@@ -480,14 +484,14 @@ def _slurm_jobs(job: Mapping[str, str], *, source: str, started: float | None = 
         )  # fmt: skip
 
 
-def _asks_for_no_gpu(words: Mapping[str, str]) -> bool:
-    """Return whether a job is known to ask for no GPU: all that it asks for is said, and that others may be on its
-    nodes.  One that has its nodes alone gets all that they have (sbatch(1), ``--exclusive``).
+def _shares_nodes(words: Mapping[str, str]) -> bool | None:
+    """Return whether others may be on the nodes of a job, or it has them alone and gets all that they have (sbatch(1),
+    ``--exclusive``); ``None`` = not said.
     """
     # Slurm 26.05 says both apart; before, OverSubscribe=NO was --exclusive
-    shares = words["Exclusive"] == "NO" if "Exclusive" in words else words.get("OverSubscribe", "") in ("OK", "YES")
-    asked = [text for key, text in words.items() if key == "ReqTRES" or key.startswith("TresPer")]
-    return shares and bool(words.get("ReqTRES")) and not any("gres" in text for text in asked)
+    if "Exclusive" in words:
+        return words["Exclusive"] == "NO"
+    return {"OK": True, "YES": True, "NO": False}.get(words.get("OverSubscribe", ""))
 
 
 def _tasks(number: str) -> list[str]:
@@ -631,10 +635,17 @@ class _JsonJob(BaseModel):
     het_job_offset: SlurmNumber = said("HetJobOffset", "het_job_offset")
     tres_alloc_str: str = said("AllocTRES", "tres_alloc_str", default="")
     gres_detail: SlurmWords = said("JOB_GRES", "gres_detail", default="")
+    shared: SlurmWords | None = said("OverSubscribe", "shared")
+
+
+_SHARED = {"none": "NO", "oversubscribe": "YES"}
+"""What JSON has for OverSubscribe, beside nothing at all: OK until 24.11; 26.05 has that for jobs with ``--exclusive``,
+too."""
 
 
 class _JsonJobs(BaseModel):
     jobs: list[_JsonJob]
+    release: str = Field("", validation_alias=AliasPath("meta", "slurm", "release"))
 
 
 class SlurmJobsJson(Marked):
@@ -653,5 +664,10 @@ class SlurmJobsJson(Marked):
     def read(self, source: Source, *, now: datetime) -> Iterator[LiveJob]:  # noqa: ARG002
         """Yield the jobs in the order of the list."""
         document: Document = load_document(source)
-        for i, job in enumerate(document.parse(_JsonJobs).jobs):
-            yield from _slurm_jobs(record_of(job), source=document.where("jobs", i))
+        answer = document.parse(_JsonJobs)
+        nothing = "OK" if "" < answer.release < "24.12" else ""
+        for i, job in enumerate(answer.jobs):
+            words = record_of(job)
+            if "shared" in job.model_fields_set:
+                words["OverSubscribe"] = _SHARED.get(str(job.shared), "") if job.shared else nothing
+            yield from _slurm_jobs(words, source=document.where("jobs", i))

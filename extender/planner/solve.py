@@ -26,7 +26,8 @@ from extender.queue_views import UsableRows
 from extender.texts import named
 from ground.errors import ArnoldError, Infeasible, few
 from scheduler.algorithm_run import fits, judge, run
-from scheduler.explanation import nodes_to_free, shares
+from scheduler.explanation import enough_to_free, shares
+from scheduler.grid import filling
 from scheduler.job import Job
 from scheduler.job_on_cluster import within_the_tree
 from scheduler.objective import evaluate, trivial_bound
@@ -114,6 +115,7 @@ def solve(question: Asked, limits: Limits) -> Answer:
     notes += pulling(cluster, job, outcome.proposal.nodes)
     if pods_per_node > 1:
         notes.append(f"{pods_per_node} pods on each node of {job.gpus_per_node} GPUs")
+    notes += filling(job.parallelism.dense, job.gpus_per_node)
     plan = _base(question, job).with_worth(evaluation, answer=outcome)
     nodes = nodes_of_pods(names, len(pods), pods_per_node)
     plan = plan.replace(phase=PlanPhase.PLANNED, nodes=nodes, pods=pods, pods_per_node=pods_per_node)
@@ -195,7 +197,8 @@ def _no_room(question: Asked, outcome: Outcome, limits: Limits) -> Answer:
             sentences.append("it would not fit even if the cluster were empty")
         elif fits_empty:
             sentences.append("it fits if the cluster were empty")
-            if len(freed := nodes_to_free(cluster, job)):
+            freed, enough = enough_to_free(cluster, job, solver=solver, limits=replace(part, told="placement"))
+            if enough is not None:
                 sentences.append(f"{len(freed)} nodes in use would have to be freed: {shares(cluster, job, freed)}")
         fix = "ask for fewer nodes (`arnold explain` says how few), or add some"
         if fits_empty is not False:

@@ -13,6 +13,7 @@ from annotated_types import Ge, Gt, Interval
 
 from extender.controller.pacing import Preemption, Timeouts
 from ground.errors import InvalidInput
+from ground.records import AtLeastOne, check_fields
 from topology.node_gpus import GPU_CLASSES
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -96,10 +97,13 @@ class ServeOptions:
     """Format of the log: one JSON object a line, or text."""
     identity: str = field(default_factory=_identity, metadata={"option": False})
     """A name that no other replica has."""
-    arrive_seconds: float = field(default=10.0, metadata={"option": False})
+    arrive_seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": False})
     """A request must be complete so long after its first byte."""
-    parallel: int = field(default=32, metadata={"option": False})
+    parallel: AtLeastOne = field(default=32, metadata={"option": False})
     """Writes to the API server under way at once."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

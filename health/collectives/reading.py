@@ -14,6 +14,7 @@ from ground.errors import InvalidInput
 from ground.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
 from ground.formats import Format, FormatGroup, recognise
 from ground.plugins import noted
+from ground.records import checked
 from health.collectives.diagnosis import Diagnosis
 from health.collectives.trigger_settings import TriggerSettings
 
@@ -87,6 +88,7 @@ def _text(name: str, data: bytes) -> Source:
     return decode_source(name, unpacked(name, data, max_bytes=MAX_BYTES), may_be_empty=True)
 
 
+@checked
 def diagnose_files(
     sources: Sequence[Source],
     *,

@@ -1,9 +1,12 @@
 """How the trigger watches a job, and the options of ``arnold health collectives`` for it."""
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Annotated
 
 from annotated_types import Interval
+
+from ground.records import AtLeastOne, check_fields
 
 Span = Annotated[float, Interval(ge=0.5, le=86_400)]
 """Seconds; below half a second there is hardly a state line, above a day nobody waits for the answer."""
@@ -19,10 +22,13 @@ class TriggerSettings:
     It judges the second half of it too."""
     period: Span = field(default=10.0, metadata={"option": "--every", "metavar": "SECONDS"})
     """Seconds between two rounds."""
-    factor: float = 2.0
+    factor: Annotated[float, Interval(gt=1, lt=inf)] = 2.0
     """A rate divided by this, or an interval multiplied by it, is a straggler."""
-    history: int = 3
+    history: AtLeastOne = 3
     """Windows that must have passed before a rate can be judged, and completions of the group by which a rank is
     watched before its rhythm is known."""
-    quiet: float = 2.0
+    quiet: Annotated[float, Interval(gt=0, lt=inf)] = 2.0
     """Seconds without any movement after which a collective counts as stalled."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)

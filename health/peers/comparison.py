@@ -18,14 +18,16 @@ metric goes, and which machine stands out just then.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil
-from typing import Any
+from math import ceil, inf
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 
 from ground.errors import InvalidInput
 from ground.quantities import number, plural
+from ground.records import AtLeastOne, NotNegative, Share, check_fields
 from health.peers import metrics
 from health.peers.streams import FloatArray, IntArray, MetricRecording, SampleGrid, Samples, align
 from health.peers.verdict import Doubt, Examined, PeersVerdict, Stretch
@@ -68,16 +70,20 @@ CHUNK_NUMBERS = 8_000_000  # Numbers of windows whose medians are taken at once:
 class ComparisonSettings:
     """What decides.  Four minutes are the paper's; the rest is measured (docs: peers.md)."""
 
-    window: int = 8  # samples in a window
-    threshold: float = NEW  # score from which a row stands out
+    window: AtLeastOne = 8  # samples in a window
+    threshold: NotNegative = NEW  # score from which a row stands out
     # seconds that a machine has to stand out; the paper's 4 minutes.  0 = none, for trials
-    continuity: float = 240.0
+    continuity: NotNegative = 240.0
     # the same where the metric is the time of a training step.  It is the loss itself, not a sign of it, and costs the
     # machine a slowdown factor, not its place
-    step_time_continuity: float = 60.0
+    step_time_continuity: NotNegative = 60.0
     # share of the windows in that time in which it has to stand out.  In the paper all of them
-    hold: float = 0.9
-    step: float | None = None  # seconds between samples on the common clock; None = as sampled
+    hold: Share = 0.9
+    # seconds between samples on the common clock; None = as sampled
+    step: Annotated[float, Interval(gt=0, lt=inf)] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def few(machines: int) -> int:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from ground.records import AtLeastOne, Count, JsonRecord
+from ground.records import AtLeastOne, Count, JsonRecord, checked
 from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
 from health.recovery.stacks import Dumps, StackGroup, StackView, group_stacks, outliers_of
 from topology.cluster import IntArray
@@ -168,6 +168,7 @@ def look_at(dumps: Dumps, machines: Machines, *, view: StackView) -> StackLook:
     return StackLook(tuple(signatures), groups, outliers_of(groups))
 
 
+@checked
 def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily | None = None) -> Eviction:
     """Choose the eviction unit: of one look the group that all outliers share, of several the group flagged most."""
     counts = np.stack([machines.outlier_counts(look.outliers) for look in looks])

@@ -10,9 +10,12 @@ is smaller than any float.
 """
 
 from decimal import Context, Decimal, localcontext
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from annotated_types import Ge
 
 from ground.errors import InvalidInput
+from ground.records import checked
 
 RestartKind = Literal["requeue", "hot-update"]
 
@@ -33,7 +36,8 @@ RESTART_COSTS = (
 )
 
 
-def restart_seconds(machines: float, kind: RestartKind) -> float:
+@checked
+def restart_seconds(machines: Annotated[float, Ge(1)], kind: RestartKind) -> float:
     """Return the seconds of a restart of so many machines, linear in the logarithm of the size between measurements."""
     import numpy as np
 
@@ -52,6 +56,7 @@ _NOTHING = Decimal("1e-48")
 _SLACK = Decimal("1e-40")  # Less than this is rounding: a quantile that is met to the digit is met
 
 
+@checked
 def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTILE) -> int:
     """Return the fewest machines that cover, in ``quantile`` of all days, failures at a ``rate`` a machine and day."""
     if not 1 <= machines <= MAX_MACHINES:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Self, TypeVar
 from annotated_types import Gt, Interval
 
 from ground.plugins import PluginGroup
-from ground.records import AtLeastOne, FloatOrInfinity, JsonRecord, Seed
+from ground.records import AtLeastOne, FloatOrInfinity, JsonRecord, Seed, check_fields
 from scheduler.witnesses import Witness
 from scheduler.work_clock import ClockKind
 
@@ -65,6 +65,13 @@ class Limits:
     """What the caller wants to be told: services read the placement alone, replays its spread."""
     clock: ClockKind = field(default="wall", metadata={"option": False})
     """Whether the seconds end a search by the wall's clock too, or, as in replays, by counted work alone."""
+
+    def __post_init__(self) -> None:
+        """Refuse, by :class:`InvalidInput`, what no field may hold; a search may ask a part of itself for what takes no
+        time.
+        """
+        if self.seconds != 0.0:
+            check_fields(self)
 
     def say(self, message: str) -> None:
         """Show a short sentence about the progress."""

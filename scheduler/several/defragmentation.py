@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ground.quantities import HOUR
+from ground.records import Count, NotNegative, check_fields, checked
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, trivial_bound
@@ -72,8 +73,11 @@ FIRST_SHARE = 0.1  # Of the time, for placing the job as things are, and again o
 class MoveBudget:
     """What the moves may cost: at most one of the two is given."""
 
-    moves: int | None = None  # nodes
-    gpu_hours: float | None = None  # lost since the last checkpoints; then that is what is least, too
+    moves: Count | None = None  # nodes
+    gpu_hours: NotNegative | None = None  # lost since the last checkpoints; then that is what is least, too
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 NO_LIMIT = MoveBudget()
@@ -128,6 +132,7 @@ class Defragmentation:
         return "all" if "all" in (alone, proved_down_to(self.outcome.evaluation)) else "objective"
 
 
+@checked
 def defragment(
     cluster: Cluster,
     job: Job,

@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ground.errors import InvalidInput
 from ground.quantities import plural
+from ground.records import checked
 from scheduler.algorithm_run import judge, run
 from scheduler.job import Job
 from scheduler.job_on_cluster import named_beside
@@ -107,6 +109,7 @@ class JointOutcome:
         return max(0.0, (self.objective - self.bound) / self.objective)
 
 
+@checked
 def place_together(
     cluster: Cluster,
     jobs: Sequence[Job],
@@ -121,9 +124,13 @@ def place_together(
     :param weights: of the jobs' objectives, above 0.
     :param seen: the cluster as each job has it, where flags or nodes kept out differ; empty = all have it alike.
     :param solver: places one job; its bounds are believed only as far as the evaluator goes.
+    :raises InvalidInput: there is no job, or not a weight above 0 for each.
     :raises InvalidJob: a job cannot be cut into nodes; UnknownName: one names a level that the cluster does not have.
     """
     started = stopwatch()
+    if not jobs or len(weights) != len(jobs) or not all(0.0 < weight < inf for weight in weights):
+        problem = f"{plural(len(jobs), 'job')}, and as weights {[*weights]}"
+        raise InvalidInput(problem, where="weights", fix="give a job or more, and a weight above 0 for each")
     question = JointQuestion(cluster, tuple(jobs), tuple(weights), tuple(seen))
     with on_clock(limits.clock, limits.seconds) as timer:
         answer = _answer(question, solver, limits, notes=())

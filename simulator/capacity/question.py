@@ -22,7 +22,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from ground.errors import InvalidInput
 from ground.quantities import Kind, capitalised, label_of
-from ground.records import AtLeastOne, FloatOrInfinity, JsonRecord, check_bounds
+from ground.records import AtLeastOne, FloatOrInfinity, JsonRecord, check_fields
 from scheduler.queue.run_times import student_quantile
 from simulator.sheet import Sheet, TextTable, text_table
 
@@ -81,7 +81,7 @@ class CapacityQuestion(ABC, Generic[A]):
     """Type of the answer, which is the JSON that the command prints."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        check_fields(self)
 
     def answer(self, *, step: Callable[[str], None] = lambda _: None) -> A:
         """Answer the question; ``step`` is called before each of :attr:`steps`.

@@ -21,7 +21,7 @@ from annotated_types import Gt, Interval
 
 from ground.errors import InvalidInput
 from ground.quantities import DAY, HOUR
-from ground.records import check_bounds
+from ground.records import check_fields
 from simulator.failures.ettr import best_interval
 from simulator.failures.rates import MIXES, RATES, FailureKind, FailureRate, Mix, Restart
 from simulator.hooks import Incident, Setback, Why
@@ -146,7 +146,7 @@ class FailureSettings:
     spares: int = 0  # nodes that wait for others to fail
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        check_fields(self)
 
     def spares_of(self, nodes: Sequence[int]) -> tuple[int, ...]:
         """Return which of the nodes that may fail wait at the beginning: the last.

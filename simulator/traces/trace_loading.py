@@ -21,6 +21,7 @@ from ground.errors import InvalidInput, TraceFormatError, did_you_mean, few
 from ground.files import ByteStream, CutOff, open_stream
 from ground.formats import FileFormat, Format, FormatGroup, recognise
 from ground.plugins import noted
+from ground.records import checked
 from ground.rows import BadRow, CsvRows, header_of, share
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
@@ -54,6 +55,7 @@ TRACE_READERS: FormatGroup[TraceReader] = FormatGroup("arnold.trace_readers", ki
 """All formats of traces that can be read."""
 
 
+@checked
 def read_trace(
     path: str | Path,
     *,

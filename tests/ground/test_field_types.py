@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+import numpy as np
 import pytest
 from annotated_types import Ge, Gt, Interval, Le, Lt
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import InvalidInput
-from ground.records import FieldType, JsonRecord, check_bounds, field_docs, field_type, field_types, json_schema
+from ground.records import (
+    FieldType,
+    JsonRecord,
+    check_fields,
+    checked,
+    field_docs,
+    field_type,
+    field_types,
+    json_schema,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 Share = Annotated[float, Interval(ge=0, lt=1)]
 
@@ -28,6 +42,15 @@ class Sized:
     name: str = "x"
     free: float = inf
     other: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Composed(Sized):
+    """A dataclass with others in it."""
+
+    way: Literal["in", "out"] = "in"
+    part: Sized | None = None
+    named: Mapping[str, Sized] = field(default_factory=dict)
 
 
 @pytest.mark.parametrize(
@@ -86,13 +109,57 @@ def test_ranges_in_words() -> None:
 def test_values_out_of_bounds(wrong: dict[str, object], message: str) -> None:
     """The message has the name, the value, and what is admitted."""
     with pytest.raises(InvalidInput, match=message) as caught:
-        check_bounds(Sized(**wrong))  # type: ignore[arg-type]
+        check_fields(Sized(**wrong))  # type: ignore[arg-type]
     assert caught.value.fix.startswith("give a number ")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "place", "wanted"),
+    [
+        ({"nodes": 1.0}, "nodes", "a whole number at least 1"),
+        ({"nodes": True}, "nodes", "a whole number at least 1"),
+        ({"share": "0.5"}, "share", "a number at least 0 and below 1"),
+        ({"limit": "1"}, "limit", "None or a number above 0"),
+        ({"ratios": "12"}, "ratios", "a tuple"),
+        ({"ratios": (2.0, None)}, "ratios", "a tuple"),
+        ({"name": 5}, "name", "a text"),
+        ({"free": nan}, "free", "a number"),
+        ({"other": [1]}, "other", "dict"),
+        ({"way": "up"}, "way", "one of in, out"),
+        ({"part": "x"}, "part", "None or a Sized"),
+        ({"part": Sized(nodes=0)}, "part.nodes", "a number at least 1"),
+        ({"named": {"a": Sized(), "b": Sized(share=2.0)}}, "named.share", "below 1"),
+    ],
+)
+def test_values_of_other_types(wrong: dict[str, object], place: str, wanted: str) -> None:
+    """A text is no list and no number, a truth value no number; records and mappings are looked into."""
+    with pytest.raises(InvalidInput) as caught:
+        check_fields(Composed(**wrong))  # type: ignore[arg-type]
+    assert caught.value.where == place
+    assert wanted in caught.value.fix
+
+
 def test_values_within_bounds() -> None:
-    """None and infinity pass where a field admits them, several values one by one."""
-    check_bounds(Sized(limit=None, ratios=(1.0, 10.0), free=inf))
+    """None and infinity pass where a field admits them, several values one by one; numbers of NumPy, and lists."""
+    check_fields(Sized(limit=None, ratios=(1.0, 10.0), free=inf))
+    check_fields(Composed(nodes=np.int32(4), share=np.float32(0.5), ratios=[2, 3.0], part=Sized()))  # type: ignore[arg-type]
+
+
+@checked
+def _told(names: Sequence[str], *, most: Annotated[int, Ge(1)] = 1, later: datetime | None = None) -> int:
+    """Return what a function with three arguments is told."""
+    return len(names) * most
+
+
+def test_arguments_are_checked() -> None:
+    """By name and by place, each as its annotation says; a type that only type checkers know is any."""
+    assert _told(["a", "b"], most=2, later=cast("Any", 5)) == 4
+    for arguments, place in (({"names": "ab"}, "names"), ({"names": ["a"], "most": 0}, "most")):
+        with pytest.raises(InvalidInput) as caught:
+            _told(**arguments)
+        assert caught.value.where == place
+    with pytest.raises(TypeError):  # as Python says it
+        _told()  # type: ignore[call-arg]
 
 
 class Documented(JsonRecord):

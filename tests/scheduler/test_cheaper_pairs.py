@@ -304,6 +304,20 @@ def test_nodes_are_freed_below_one_feed() -> None:
     assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n4",)
 
 
+def test_nodes_to_free_where_domains_cross() -> None:
+    """Each rack and each power domain has two free nodes, and no two of these are of the same in both: with n0 free, n0
+    and n1 are.
+    """
+    places = [("r0", "p0", 0), ("r0", "p0", 8), ("r0", "p1", 8), ("r1", "p0", 8), ("r1", "p1", 0), ("r1", "p2", 8)]
+    nodes = [Node(f"n{i}", (rack,), 8, free, second_path=(power,)) for i, (rack, power, free) in enumerate(places)]
+    cluster = build_cluster(["rack"], nodes, second=["@power"])
+    together = tuple(Hold("dp", level) for level in ("rack", "@power"))
+    exact, wanted = ALGORITHMS.load("exact"), job(2, holds=together)
+    outcome = run(exact, cluster, wanted, LIMITS)
+    found = diagnose(cluster, wanted, outcome, solver=exact, limits=LIMITS)
+    assert next(change for change in found.changes if change.kind == "free-nodes").free == ("n0",)
+
+
 def test_groups_of_one_node_ask_nothing_of_a_feed() -> None:
     """Of three free nodes in a rack one is alone, and the one in use beside it makes a PP group; that groups of one
     node are held below a feed frees none elsewhere.

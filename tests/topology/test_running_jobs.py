@@ -246,6 +246,31 @@ def test_a_job_that_asks_for_no_gpu_waits_for_no_nodes_of_them() -> None:
     assert says(jobs.notes, "1 prep", "2 later", "no GPU")
 
 
+@pytest.mark.parametrize(
+    ("release", "shared", "gpus"),
+    [
+        ("24.11.5", [], [4]),  # OverSubscribe=OK: the job without GPUs waits for no node of them
+        ("24.11.5", ["oversubscribe"], [4]),
+        ("24.11.5", ["none"], [None, None]),  # --exclusive: all GPUs of its nodes
+        ("26.05.5", [], [None, 4]),  # which this release says of both
+        ("", [], [None, 4]),
+    ],
+)
+def test_json_says_which_jobs_share_their_nodes(release: str, shared: list[str], gpus: list[int | None]) -> None:
+    """As scontrol's text does: of a job with nodes alone all GPUs count, of one that shares them those that it asks
+    for; where JSON says nothing of it, a job that asks for no GPU may still get nodes with them.
+    """
+    asked = {"prep": "", "train": "gres/gpu:4"}
+    jobs = [
+        {"job_id": number, "name": name, "job_state": ["PENDING"], "state_reason": "Priority", "shared": shared,
+         "node_count": {"set": True, "number": 2}, "tres_req_str": "cpu=2,node=2", "tres_per_node": resources}
+        for number, (name, resources) in enumerate(asked.items(), 1)
+    ]  # fmt: skip
+    answer = json.dumps({"meta": {"slurm": {"release": release}}, "jobs": jobs})
+    waiting = read_running([Source("jobs", answer)], cluster_of(), now=NOW).waiting
+    assert [job.gpus for job in waiting] == gpus
+
+
 @pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
 def test_recordings_of_real_slurms_say_the_same_in_every_form(version: str) -> None:
     """The nodes and starts of all jobs that run are the same in scontrol's text, its JSON and squeue's JSON."""

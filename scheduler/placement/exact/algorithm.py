@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-import numpy as np
-
 from ground.errors import InvalidJob, SolverTimeout
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels, objective_terms, step_time
@@ -24,7 +22,7 @@ from scheduler.placement.exact.level_bounds import LINES, LevelBounds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.schedule import fill_front
-from scheduler.placement.exact.solve import search_reduction, seat_cells, seat_pair, seating_seconds
+from scheduler.placement.exact.solve import alike_together, search_reduction, seat_cells, seat_pair, seating_seconds
 from scheduler.placement.exact.starts import (
     goals_of,
     has_more_terms,
@@ -240,8 +238,7 @@ class ThresholdStrategy(ABC):
         if not goals.settled(1) and job.grid.aligned and reduction.blocks.size == 1:
             # rows may change places: those alike go to the same expert groups
             domains = reduction.level.domain_of[goals.best.nodes]
-            alike = np.empty_like(domains)
-            alike[np.argsort(rows_tied, kind="stable")] = domains[np.lexsort(domains.T)]
+            alike = domains[alike_together(rows_tied, domains)]
             goals.offer(seat_cells(reduction, alike, seating_seconds(limits, self.params), self.params, end=end))
         return search
 

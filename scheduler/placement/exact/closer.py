@@ -8,6 +8,7 @@ up; and each pod with its rows is laid with as few of these touches as are found
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
@@ -15,6 +16,7 @@ from math import ceil, inf
 
 import numpy as np
 
+from ground.errors import InvalidJob
 from scheduler.job import Hold, Job
 from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.admission import blocks_at
@@ -24,15 +26,15 @@ from scheduler.placement.exact.bounds import LEAST, POINTS, SLACK, usable_domain
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.level_bounds import LINES, LevelBounds, LineTouches, weights_of
+from scheduler.placement.exact.level_bounds import LINES, LevelBounds, LineTouches, largest_of, unrefuted, weights_of
 from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.pieces import PieceCounts
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.exact.skeletons import EFFORT, Pods, decide_in_pods
-from scheduler.placement.exact.solve import seat_cells, seating_seconds, usable_part
-from scheduler.placement.types import Limits, Pair
+from scheduler.placement.exact.solve import alike_together, seat_cells, seating_seconds, usable_part
+from scheduler.placement.types import Limits, Pair, corners
 from scheduler.work_clock import LEAST_SECONDS, clock, spend
 from topology.cluster import FloatArray, IntArray, Level
 
@@ -671,6 +673,7 @@ class Wanted:
     before: float = 0.0  # what the goal has beside Eq. 2 of the level
     scale: float = 1.0  # what Eq. 2 of the level is multiplied with in it
     within: tuple[Pair, ...] = ()  # pairs of the level that the goals before allow, the largest; none = all
+    least: tuple[Pair, ...] = ((1, 1),)  # pairs of the level above of which a placement has one, or a larger
     broader: tuple[tuple[Level, list[Pair]], ...] = ()  # levels broader than that above, with their largest pairs
 
     @property
@@ -704,46 +707,70 @@ class CloserSearch:
         # of the grids that were searched, with their level; a certificate needs what counting refuted of them
         self.lattices: list[tuple[str, Lattice]] = []
         # of grids on the racks of regions, with what lines touch at least: by S the most R refuted
-        self._refuted: dict[tuple[GridProblem, Pair], list[int]] = {}
+        self._refuted: dict[tuple[GridProblem, Pair, tuple[Pair, ...]], list[int]] = {}
 
     def search(self) -> None:
         """Search each closer level in turn, as long as those before are settled."""
         goals, reduction = self._goals, self._goals.reduction
-        cluster, above, before, job = reduction.cluster, reduction.level, 0, self._forced()
+        cluster, above, job = reduction.cluster, reduction.level, self._forced()
         names = closer_levels(cluster, reduction.job)
         nodes = [np.flatnonzero(reduction.admitted).astype(np.int32)]
         broader: list[tuple[Level, list[Pair]]] = []
+        least = unrefuted(self._bounds.lattices[above.name])
         for number, name in enumerate(names, start=len(goals.goals) - len(names)):
             goals.count(number)
             if not all(goals.settled(earlier) for earlier in range(number)) or not self._bounds.sees_lines(name):
                 return
             if cluster.level_index(name) != cluster.level_index(above.name) + 1:
                 return  # a level between them counts in the objective
-            pairs = self._allowed(above.name, before)
+            pairs = self._allowed(above.name, number)
             if not pairs:
                 return
             if pairs == [(1, 1)]:
                 nodes = self._each(above, np.concatenate(nodes)) if nodes else []
             closer = GridReduction(cluster, job.replace(level=name), reduction.slowest)
+            known = [(1, 1)]
             if not goals.settled(number):
                 regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
-                within = tuple(self._bounds.allowed(name, goals.goals[0], goals.best.costs[0]))
-                wanted = Wanted(goals, number, closer, above, self._end, within=within, broader=tuple(broader))
-                bounds = self._search_level(wanted, regions, pairs)
+                wanted = Wanted(
+                    goals,
+                    number,
+                    closer,
+                    above,
+                    self._end,
+                    within=tuple(self._allowed(name, number)),
+                    least=tuple(least),
+                    broader=tuple(broader),
+                )
+                bounds, known = self._search_level(wanted, regions, pairs)
                 goals.raise_bound(number, min(bounds, default=-inf))
                 reached = goals.best.costs[number] + TOLERANCE
                 nodes = [region for region, bound in zip(nodes, bounds, strict=True) if bound <= reached]
             broader.append((above, pairs))
-            before, above = number, cluster.level(name)
+            above, least = cluster.level(name), self._least(name, number, known)
 
-    def _allowed(self, name: str, number: int) -> list[Pair]:
-        """Return the largest pairs of a level with which a goal that weighs it may be what it is, and the objective."""
-        goals, bounds = self._goals, self._bounds
-        pairs, within = (bounds.allowed(name, goals.goals[k], goals.best.costs[k]) for k in (number, 0))
-        if not within:
-            return pairs
-        both = {(min(a, s), min(b, r)) for a, b in pairs for s, r in within}
-        return [p for p in sorted(both) if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in both)]
+    def _allowed(self, name: str, before: int) -> list[Pair]:
+        """Return the largest pairs of a level with which the goals before one may be what they are."""
+        goals, pairs = self._goals, [(self._goals.reduction.job.grid.rows, self._goals.reduction.job.grid.columns)]
+        for terms, cost in zip(goals.goals[:before], goals.best.costs, strict=False):
+            of_goal = self._bounds.allowed(name, terms, cost)
+            pairs = largest_of((min(a, s), min(b, r)) for a, b in of_goal for s, r in pairs)
+        return pairs
+
+    def _least(self, name: str, number: int, known: Sequence[Pair]) -> list[Pair]:
+        """Return the least pairs of a level with which Eq. 2 there, a goal that is settled, is what it is.
+
+        :param known: pairs of the level of which a placement has one, or a larger.
+        """
+        goals, pairs = self._goals, list[Pair]()
+        (w, v), cost = weights_of(goals.goals[number])[name], goals.best.costs[number]
+        for s_most, r_most in self._allowed(name, number + 1):
+            for s in range(1, s_most + 1):
+                fewest = min((r for dp, r in known if dp <= s), default=r_most + 1)
+                r = max(fewest, ceil((cost - w * s) / v - TOLERANCE)) if v else fewest
+                if r <= r_most and w * s + v * r >= cost - TOLERANCE:
+                    pairs.append((s, r))
+        return corners(pairs)
 
     def search_terms(self) -> None:
         """Search an objective with terms of rows and columns at the job's level and at one that is closer: each pair of
@@ -782,7 +809,7 @@ class CloserSearch:
                 wanted = Wanted(goals, 0, closer, above, until, before, dp + pp)
                 nodes = self._each(above, every) if pair == (1, 1) else [every]
                 regions = [Region(region, self._pods(closer, above, region)) for region in nodes]
-                of_pair = min(self._search_level(wanted, regions, [pair]), default=inf)
+                of_pair = min(self._search_level(wanted, regions, [pair])[0], default=inf)
                 least[pair] = max(least[pair], before + (dp + pp) * of_pair)
         goals.raise_bound(0, min(least.values(), default=inf))
 
@@ -822,25 +849,30 @@ class CloserSearch:
             pods.append(PodRacks(inside, tuple(closer.room[inside].tolist())))
         return tuple(pods)
 
-    def _search_level(self, wanted: Wanted, regions: Sequence[Region], pairs: Sequence[Pair]) -> list[float]:
-        """Search one level in some regions; return what Eq. 2 there is at least in each, infinite where there is none.
+    def _search_level(
+        self, wanted: Wanted, regions: Sequence[Region], pairs: Sequence[Pair]
+    ) -> tuple[list[float], list[Pair]]:
+        """Search one level in some regions; return what Eq. 2 there is at least in each, infinite where there is none,
+        and pairs of the level of which a placement has one, or a larger.
 
         :param pairs: the largest that the level above may have.
         """
         closer = wanted.closer
         fitting = [region for region in regions if int(closer.room[region.racks].sum()) >= closer.problem.cells]
         if list(pairs) == [(1, 1)]:
-            known = self._search_inside(wanted, fitting)
+            known, least = self._search_inside(wanted, fitting), [(1, 1)]
         else:
-            known = [inf] * len(fitting)
+            known, least = [inf] * len(fitting), []
             # the roomiest first: what is built there ends the others
             roomiest = sorted(pairs, key=lambda held: -held[0] * held[1])
             for place, (number, pair) in enumerate(product(range(len(fitting)), roomiest)):
                 left = len(fitting) * len(pairs) - place
                 of_pair = replace(wanted, end=clock() + (wanted.end - clock()) / left)
-                known[number] = min(known[number], self._search_held(of_pair, fitting[number], pair))
+                bound, unrefuted_here = self._search_held(of_pair, fitting[number], pair)
+                known[number] = min(known[number], bound)
+                least += unrefuted_here
         bounds = dict(zip(map(id, fitting), known, strict=True))
-        return [bounds.get(id(region), inf) for region in regions]
+        return [bounds.get(id(region), inf) for region in regions], least
 
     def _search_inside(self, wanted: Wanted, regions: Sequence[Region]) -> list[float]:
         """Search the pairs of the grid inside each region; return what each costs at least."""
@@ -870,9 +902,13 @@ class CloserSearch:
                 self._offer(closer, racks[lattice.built[lattice.best]], [racks])
         return [bounds[problem] for problem in problems]
 
-    def _search_held(self, wanted: Wanted, region: Region, pair: Pair) -> float:
-        """Search the pairs of a region with the level above held to a pair; return what they cost at least."""
+    def _search_held(self, wanted: Wanted, region: Region, pair: Pair) -> tuple[float, list[Pair]]:
+        """Search the pairs of a region with the level above held to a pair; return what they cost at least, and the
+        least that are not refuted.
+        """
         grid, region = wanted.closer.problem, self._usable(wanted, region, pair)
+        if int(wanted.closer.room[region.racks].sum()) < grid.cells:
+            return inf, []  # no pods that so few lines touch have room
         transposed = pair[1] > 1 if min(pair) == 1 else grid.rows < grid.columns
         lattice = self._alone(wanted, region, pair, transposed=transposed)
         self._count_touches(region, lattice, pair, transposed=transposed)
@@ -887,7 +923,8 @@ class CloserSearch:
             self._count_lines(wanted, region, lattice, pair, few=few, transposed=transposed)
         if lattice.open() and few:
             self._decide_skeletons(wanted, region, lattice, pair, transposed=transposed)
-        return lattice.bound()
+        least = unrefuted(lattice)
+        return lattice.bound(), [pair[::-1] for pair in least] if transposed else least
 
     @staticmethod
     def _usable(wanted: Wanted, region: Region, pair: Pair) -> Region:
@@ -930,10 +967,15 @@ class CloserSearch:
             LineTouches(length, lines, rooms, self._params.touch_table).fewest(broader)
             for (length, lines), broader in zip((shape, shape[::-1]), pair[::-1] if transposed else pair, strict=True)
         )
-        asked = lattice.problem, (dp, pp)
+        least = [pair[::-1] for pair in wanted.least] if transposed else list(wanted.least)
+        asked = lattice.problem, (dp, pp), tuple(least)
         lattice.most_refuted[:] = self._refuted.get(asked, lattice.most_refuted)
         lattice.refute((dp - 1, most[1]), "line touches", "")
         lattice.refute((most[0], pp - 1), "line touches", "")
+        for s in range(1, most[0] + 1):
+            # lines touch as many domains as at the level above, or more
+            fewest = min((r for above, r in least if above <= s), default=most[1] + 1)
+            lattice.refute((s, fewest - 1), "pairs above", "")
         if lattice.open():
             search = PairSearch(lattice, self._limits, self._params)
             search.extend(max(LEAST_SECONDS, _ALONE_SHARE * (wanted.end - clock())))
@@ -1129,8 +1171,22 @@ class CloserSearch:
                     moved[rack_of_block == rack] = free.pop(at)[1]
         blocks = closer.blocks
         cells = moved[blocks.row_of[:, None], blocks.column_of[None, :]].astype(np.int32)
+        ways = [cells]
+        if self._rows_tied is not None:
+            # the fuller racks of a pod first, so that what is left of one and of the next make a group
+            fullest = np.argsort(-np.bincount(cells.ravel(), minlength=len(room)), kind="stable")
+            order = alike_together(self._rows_tied, closer.level.parent_of[cells], np.argsort(fullest)[cells])
+            ways.append(cells[order])
         seconds = seating_seconds(self._limits, self._params)
-        self._goals.offer(seat_cells(closer, cells, seconds, self._params, end=self._end))
+        self._goals.offer_all(seat_cells(closer, way, seconds, self._params, end=self._end) for way in ways)
+
+    @cached_property
+    def _rows_tied(self) -> IntArray | None:
+        """Shape [rows], the part of each with which groups that goals count beside lines lie whole; ``None`` = none."""
+        families = {term.family for terms in self._goals.goals for term in terms if term.family not in LINES}
+        with suppress(InvalidJob):
+            return self._goals.reduction.job.grid.tied(sorted(families))[0] if families else None
+        return None
 
 
 def _laid_out(parts: Sequence[IntArray]) -> IntArray:

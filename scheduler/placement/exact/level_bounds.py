@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from scheduler.job import Count, Family, Hold
-from scheduler.objective import TOLERANCE
+from scheduler.objective import TOLERANCE, spread
 from scheduler.placement.admission import least_spread
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import ExactParams
@@ -189,7 +189,7 @@ class LevelBounds:
             unrefuted_here = self._corners(name, list(map(weights_of, (terms, others))))
             pairs = [
                 (max(a, columns), max(b, rows))
-                for pair in self._widest(broader, w, v, left)
+                for pair in self._widest(broader, w, v, left, self._largest(broader))
                 for columns, rows in [self.touched(broader, name, pair)]
                 for a, b in unrefuted_here
             ]
@@ -197,14 +197,24 @@ class LevelBounds:
         return least
 
     def allowed(self, name: str, terms: Sequence[Count], most: float) -> list[Pair]:
-        """Return the largest pairs of a level with which some terms may be at most a number; none = they do not weigh
-        it.
+        """Return the largest pairs of a level with which some terms may be at most a number.
+
+        A line of the grid touches no more domains than the groups in it together, and these no more here than at a
+        closer level.
         """
-        rest = [term for term in terms if term.level != name or term.family not in LINES]
         w, v = weights_of(terms).get(name, (0.0, 0.0))
-        if w + v == 0.0:
-            return []
-        return self._widest(name, w, v, most - (self.least(rest) if rest else 0.0) + TOLERANCE)
+        others = [term for term in terms if term.level != name or term.family not in LINES]
+        reduction, names = self.reduction, self._levels
+        grid, (dp, pp) = reduction.job.grid, self._largest(name)
+        for term in others:
+            if term.family in LINES or names.index(term.level) < names.index(name):
+                continue
+            rest = [other for other in terms if other is not term]
+            touched = int((most - (self.least(rest) if rest else 0.0) + TOLERANCE) / term.weight)
+            groups = grid.groups[term.family]
+            dp = min(dp, touched * spread(groups.cell % grid.columns, groups.group))
+            pp = min(pp, touched * spread(groups.cell // grid.columns, groups.group))
+        return self._widest(name, w, v, most - (self.least(others) if others else 0.0) + TOLERANCE, (dp, pp))
 
     def sees_lines(self, name: str) -> bool:
         """Return whether columns and rows of the grid are what spread counts at a level: inside TP groups that are held
@@ -216,20 +226,23 @@ class LevelBounds:
         held = reduction.job.holds_on(reduction.cluster)[-1].level
         return reduction.cluster.level_index(name) <= reduction.cluster.level_index(held)
 
-    def _widest(self, name: str, w: float, v: float, most: float) -> list[Pair]:
-        """Return the largest pairs of a level with w * S + v * R no more than a number, but for those refuted."""
-        reduction, known = self.reduction, self.lattices.get(name)
-        job = reduction.job.grid
-        domains = len(reduction.cluster.level(name))
-        s_most, r_most = min(domains, job.rows), min(domains, job.columns)
-        pairs = []
-        for s in range(1, s_most + 1):
+    def _widest(self, name: str, w: float, v: float, most: float, largest: Pair) -> list[Pair]:
+        """Return the largest pairs of a level, up to one, with w * S + v * R no more than a number, but for those
+        refuted.
+        """
+        known, pairs = self.lattices.get(name), []
+        for s in range(1, largest[0] + 1):
             if w * s + v > most:
                 break
-            r = r_most if w * s + v * r_most <= most else int((most - w * s) / v + TOLERANCE)
+            r = largest[1] if w * s + v * largest[1] <= most else int((most - w * s) / v + TOLERANCE)
             if known is None or not known.is_refuted((s, r)):
                 pairs.append((s, r))
-        return [p for p in pairs if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in pairs)]
+        return largest_of(pairs)
+
+    def _largest(self, name: str) -> Pair:
+        """Return a pair of a level that no placement exceeds."""
+        grid, domains = self.reduction.job.grid, len(self.reduction.cluster.level(name))
+        return min(domains, grid.rows), min(domains, grid.columns)
 
     def touched(self, broader: str, name: str, pair: Pair) -> Pair:
         """Return what S and R are at a level at least, where a broader level has a pair; 1 where time is up."""
@@ -341,6 +354,11 @@ def unrefuted(lattice: Lattice) -> list[Pair]:
     """Return the least pairs of a lattice that are not refuted."""
     pp = lattice.problem.largest_pair[1]
     return corners((s, most + 1) for s, most in enumerate(lattice.most_refuted, start=1) if most < pp)
+
+
+def largest_of(pairs: Iterable[Pair]) -> list[Pair]:
+    """Return the pairs that no other one exceeds, ascending in S."""
+    return [(-s, -r) for s, r in reversed(corners((-s, -r) for s, r in pairs))]
 
 
 def weights_of(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:

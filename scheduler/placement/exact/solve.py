@@ -10,6 +10,8 @@ from math import inf
 from operator import neg
 from threading import Lock
 
+import numpy as np
+
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
@@ -18,7 +20,7 @@ from scheduler.placement.exact.schedule import search_pairs
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import LEAST_SECONDS, clock, counts_work
-from topology.cluster import IntArray
+from topology.cluster import IndexArray, IntArray
 
 # Bare grids, without a job: by a closed form, or by the search, whose answers are kept.
 #
@@ -154,6 +156,18 @@ def seat_pair(
 ) -> IntArray:
     """Return nodes for a pair that is built, as :func:`seat_cells`."""
     return seat_cells(reduction, reduction.domain_of_cell(lattice.built[pair]), seconds, params, end=end)
+
+
+def alike_together(rows_tied: IntArray, *domains: IntArray | IndexArray) -> IntArray:
+    """Return an order of the rows in which those alike are in the same parts: shape [rows], the row at each place.
+
+    :param rows_tied: shape [rows], the part that each place is in.
+    :param domains: shape [rows, columns] each, where the cells of a row lie: by the first rows come first, of those
+        alike by the next.
+    """
+    order = np.empty_like(rows_tied)
+    order[np.argsort(rows_tied, kind="stable")] = np.lexsort(np.concatenate([of_level.T for of_level in domains[::-1]]))
+    return order
 
 
 def seating_seconds(limits: Limits, params: ExactParams) -> float:

@@ -60,13 +60,18 @@ def test_it_lands_where_a_gang_of_whole_nodes_would(gpus: int) -> None:
 
 
 def test_the_last_node_is_filled_in_part_and_taken_whole() -> None:
-    """Five pods of 4 GPUs take three nodes of 8: what is left of the third is nobody's, neither gang's nor pod's."""
+    """Five pods of 4 GPUs take three nodes of 8: what is left of the third is nobody's, neither gang's nor pod's, and
+    the plan says so; as of degrees of parallelism that leave GPUs of a pod idle.
+    """
     state = state_of(minipods(4), [*gang_pods("g", 5, gpus=4), *gang_pods("h", 1, gpus=4)])
     plans = plan_all(state)
     g, h = plans["g"].plan, plans["h"].plan
     assert [g.nodes.count(name) for name in g.node_names] == [2, 2, 1]
     assert (len(g.node_names), len(h.node_names)) == (3, 1)
     assert not {*g.nodes} & {*h.nodes}
+    assert says(g.message, "the last of the 3 nodes", "4 of its 8 GPUs")
+    idle = plan_of(state_of(minipods(4), gang_pods("i", 2, {"arnold.dev/parallelism": "tp=4,dp=3"})), "i")
+    assert says(idle.message, "the last of the 2 nodes", "4 of its 8 GPUs")
     assert (
         plan_of(state_of(minipods(3), [*gang_pods("g", 5, gpus=4), *gang_pods("h", 1, gpus=4)]), "h").reason == "NoRoom"
     )

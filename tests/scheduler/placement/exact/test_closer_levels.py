@@ -85,6 +85,18 @@ def placed(cluster: Cluster, job: Job, seconds: float = 10.0) -> Outcome:
     return run(Exact(), cluster, job, Limits(seconds=seconds, workers=1, clock="work"))
 
 
+def leaves(*pods: tuple[tuple[int, ...], ...]) -> Cluster:
+    """Pods of leaves of racks of these sizes."""
+    paths = [
+        (f"p{p}", f"p{p}l{leaf}", f"p{p}l{leaf}r{rack}")
+        for p, pod in enumerate(pods)
+        for leaf, sizes in enumerate(pod)
+        for rack, size in enumerate(sizes)
+        for _ in range(size)
+    ]
+    return build_cluster(["pod", "leaf", "rack"], [Node(f"n{i:03d}", path, 8, 8) for i, path in enumerate(paths)])
+
+
 @pytest.mark.many_cases
 @pytest.mark.parametrize(
     ("minipods", "shape", "alpha", "objective", "pair"),
@@ -146,6 +158,30 @@ def test_expert_groups_that_lie_in_one_domain_do_so_at_closer_levels() -> None:
     assert (outcome.ep.spread, outcome.ep.proved) == (1, True)
     closer = outcome.closer["rack"]
     assert (closer.dp, closer.proved) == (53, True)
+
+
+def test_rows_alike_are_in_the_same_expert_groups() -> None:
+    """46 expert groups of four, which the objective lets touch two racks each.  Five minipods of eight racks of four
+    hold 40 of them, and six more take 12 nodes of each of two minipods: 3 + 3 + 2 + 2 + 2, where a 3 and a part of the
+    next make a group, and two of 2: 50 racks.  In the order of their names 2 + 1 + 1, 2 + 2 and 3 + 2 + 3 do not.
+    """
+    job = Job("job", Parallelism(tp=8, dp=184, ep=4), alpha=0.1, level="minipod", counts=(Count("ep", "rack", 0.3),))
+    mixed = (2, 1, 1, 2, 2, 3, 2, 3), (1, 1, 1, 2, 2, 2), (3, 1, 2, 1, 1, 1, 2, 1), (2, 3, 1, 2, 2, 3, 1, 2)
+    outcome = placed(racks(*mixed, *[(4,) * 8] * 5), job)
+    assert (outcome.status, outcome.objective) == ("optimal", pytest.approx(0.1 * 7 + 0.9 + 0.3 * 2))
+    assert (outcome.closer["rack"].dp, outcome.closer["rack"].proved) == (50, True)
+
+
+def test_lines_touch_no_more_than_the_groups_in_them() -> None:
+    """A stage has two expert groups of four nodes: where the objective lets these touch two racks each, it touches four
+    of the five at most; where one, two.  Rows of three have three of these groups, and three cells.
+    """
+    job = Job(
+        "job", Parallelism(tp=8, dp=8, ep=4, pp=3), alpha=0.5, level="minipod", counts=(Count("ep", "rack", 1.0),)
+    )
+    reduction = GridReduction(racks((12, 12, 12, 12, 12)), job, 1.0)
+    bounds, terms = LevelBounds(reduction, Limits(), DEFAULTS), objective_terms(reduction.cluster, job)
+    assert [bounds.allowed("rack", terms, 1.0 + touched) for touched in (1, 2, 3)] == [[(2, 3)], [(4, 3)], [(5, 3)]]
 
 
 def test_all_groups_of_a_soft_term_are_counted_together() -> None:
@@ -244,6 +280,37 @@ def test_never_worse_than_with_a_weight_on_racks(seed: int) -> None:
     as_good = weighed.evaluation.objective - 0.001 * other <= alone.evaluation.objective + 1e-9
     if alone.status == "optimal" and as_good:
         assert alone.evaluation.closer["rack"] <= other + 1e-9
+
+
+def test_pods_that_cannot_have_the_pair_above_are_passed_over() -> None:
+    """Three pipelines of six in leaves with (2, 3): of the nine leaves of the third pod so few lines touch eight, which
+    hold 17 nodes of the 18.
+    """
+    pods = (
+        ((2,), (3, 1), (1, 1), (2,), (2, 1), (1,), (2,), (1, 2)),
+        ((2, 1), (1,), (1,)),
+        ((2,), (1,), (1,), (2,), (2,), (2,), (3, 1), (1, 2), (1,)),
+        ((2, 2), (3,), (2,), (2, 1), (1, 3), (1,), (2,), (2, 2), (1,), (2,)),
+    )
+    outcome = placed(leaves(*pods), Job("job", Parallelism(tp=8, dp=3, pp=6), alpha=0.7, level="pod"))
+    assert {name: (level.dp, level.pp, level.proved) for name, level in outcome.closer.items()} == {
+        "leaf": (2, 3, True),
+        "rack": (2, 5, True),
+    }
+
+
+def test_racks_touch_as_many_as_their_leaves() -> None:
+    """In leaves 0.7 * 3 + 0.3 * 6 = 3.9 is proved, which no other pair comes to.  So racks have no S below 3 and no R
+    below 6, as (2, 8) for 3.8; (3, 6) has no room there, and (3, 7) is the next.
+    """
+    pods = (
+        ((1, 1), (1,), (1,), (1, 2), (1, 3), (2, 1), (3,), (2,), (1,), (1,)),
+        ((1, 3), (1, 1), (3,), (1, 1), (2,), (2,), (3,), (2,), (1, 1), (1,), (1, 1)),
+        ((1,), (2, 3), (1,), (3,), (2, 3), (1,), (1,), (1,), (1,), (2,), (2,)),
+    )
+    outcome = placed(leaves(*pods), Job("job", Parallelism(tp=8, dp=5, pp=8), alpha=0.7, level="pod"), 0.5)
+    assert (outcome.closer["leaf"].dp, outcome.closer["leaf"].pp, outcome.closer["leaf"].proved) == (3, 6, True)
+    assert outcome.proposal.closer_bounds["rack"] == pytest.approx(0.7 * 3 + 0.3 * 7)
 
 
 def test_racks_of_no_weight_count_among_equals() -> None:
