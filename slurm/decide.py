@@ -150,8 +150,10 @@ class SlurmQueue:
         required = expand_hostlist(job.required) if job.required else sorted(held.nodes) if held is not None else []
         if required and sorted(required) != sorted(order):
             return "user's nodes"
-        if job.reason.startswith("JobHeld"):
-            return "held by its user"
+        if job.held and job.reason != "BadConstraints":
+            if held is not None:  # nobody could have its nodes meanwhile
+                self.let_go(int(job.number), "it is held")
+            return "held"
         try:
             if asked.fault or not job.number.isdecimal():
                 fault = asked.fault or "an array or a heterogeneous job is several jobs, and has no one order of ranks"

@@ -84,6 +84,11 @@ class SlurmJob:
         """Whether it waits."""
         return self.state == "PENDING"
 
+    @property
+    def held(self) -> bool:
+        """Whether it waits until it is released: of its user's own will, or as a Prolog failed, say."""
+        return self.pending and self.priority == 0
+
     @classmethod
     def of(cls, row: Mapping[str, str]) -> Self:
         """Return the job of a row; what stands for nothing is empty."""
@@ -139,7 +144,7 @@ class LiveSlurm:
         starts = tuple(
             PlannedStart(job.begin, tuple(job.partition.split(",")), nodes)
             for job in jobs
-            if job.pending and job.begin is not None and job.reason not in INELIGIBLE
+            if job.pending and not job.held and job.begin is not None and job.reason not in INELIGIBLE
             for nodes in [frozenset(expand_hostlist(job.planned)) if job.planned else None]
         )
         used = {job.reservation for job in jobs}

@@ -90,7 +90,7 @@ class Service:
                     most = least * 2 ** min(tries, 9) if any(undone) else MOST_REST
                     self._rest(stop, watch, budget, counts=counts, least=least, most=most)
                     pause = 1.0
-                except ArnoldError as error:  # of what Slurm says, too: it may be that of a later release
+                except (ArnoldError, OSError) as error:  # of what Slurm says, too: it may be that of a later release
                     self.say(f"{error}; asked again in {pause:.0f} s")
                     stop.wait(pause)
                     pause = min(2 * pause, LONGEST_BACK_OFF)
@@ -208,12 +208,16 @@ def write_order(folder: Path, number: str, nodes: Sequence[str]) -> None:
 
 
 def read_orders(folder: Path) -> Orders:
-    """Return the order files: number of a job -> its nodes by rank."""
+    """Return the order files: number of a job -> its nodes by rank; raise InvalidInput: they cannot be read."""
     orders: dict[str, tuple[str, ...]] = {}
-    for file in folder.iterdir():
-        if file.name.isdecimal():
-            with suppress(FileNotFoundError):
-                orders[file.name] = tuple(file.read_text(errors="replace").split())
+    try:
+        for file in folder.iterdir():
+            if file.name.isdecimal() and file.is_file():
+                with suppress(FileNotFoundError):
+                    orders[file.name] = tuple(file.read_text(errors="replace").split())
+    except OSError as error:
+        why, fix = f"the orders of ranks cannot be read: {error.strerror}", "say --orders FOLDER, or mount it again"
+        raise InvalidInput(why, where=str(error.filename or folder), fix=fix) from error
     return orders
 
 

@@ -19,9 +19,9 @@ from slurm.live import OURS, LiveSlurm, nodes_in
 from slurm.request import asked_in
 from topology.cluster import BoolArray
 
-COLUMNS = ("number", "state", "reason", "nodes", "comment")
+COLUMNS = ("number", "state", "reason", "priority", "nodes", "comment")
 """What is asked of jobs between two looks."""
-_REASONS = ("BadConstraints", "Dependency", "JobHeldUser", "JobHeldAdmin")  # by which a request is another one
+_REASONS = ("BadConstraints", "Dependency")  # by which a request is another one
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SlurmWatch:
         """Return whether jobs, by some columns of each, are such that something may be planned, or came of a plan."""
         pending = {row["number"] for row in rows if row["state"] == "PENDING"}
         asking = (row for row in rows if row["number"] in pending and asked_in(row["comment"]) is not None)
-        if any(self._ours.get(row["number"]) != _request(row["reason"], row["comment"]) for row in asking):
+        if any(self._ours.get(row["number"]) != _request(row) for row in asking):
             return True
         idle = self.live.idle_with([row["nodes"] for row in rows if row["number"] not in pending])
         return (
@@ -61,10 +61,10 @@ class SlurmWatch:
         )
 
     @cached_property
-    def _ours(self) -> dict[str, tuple[str, str]]:
+    def _ours(self) -> dict[str, tuple[str, bool, str]]:
         """What each job with a request that waits was at the look."""
         jobs = (self.live.by_number[number] for number in self.decision.states)
-        return {job.number: _request(job.reason, job.comment) for job in jobs if job.pending}
+        return {job.number: (_reason(job.reason), job.held, job.comment) for job in jobs if job.pending}
 
     @cached_property
     def _planned(self) -> dict[str, tuple[str, ...]]:
@@ -94,8 +94,12 @@ class SlurmWatch:
         return alike.values()
 
 
-def _request(reason: str, comment: str) -> tuple[str, str]:
-    return reason if reason in _REASONS else "", comment
+def _request(row: Mapping[str, str]) -> tuple[str, bool, str]:
+    return _reason(row["reason"]), row["priority"] == "0", row["comment"]
+
+
+def _reason(reason: str) -> str:
+    return reason if reason in _REASONS else ""
 
 
 class LookBudget:

@@ -65,6 +65,11 @@ def command(
 
     if not cluster.startswith(KUBERNETES):
         raise InvalidInput(f"{cluster!r} is no live Kubernetes", where="--cluster", fix="write kube: or kube:CONTEXT")
+    if stalls.policy == "act" and not stalls.progress:
+        fix = "write a query that counts steps or collectives by node"
+        raise InvalidInput(
+            "it is empty, so no gang is seen to stand still, and --policy act does nothing", where="--progress", fix=fix
+        )
     watch = GangWatch(
         WhichCluster(context=cluster.removeprefix(KUBERNETES) or None), endpoint, plan, settings, stalls, store, yes=yes
     )

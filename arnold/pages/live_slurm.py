@@ -8,7 +8,7 @@ from time import time
 import numpy as np
 
 from arnold.pages.live_page import LiveGang, LiveLook, LiveReservation
-from ground.errors import ArnoldError, InvalidInput
+from ground.errors import ArnoldError
 from scheduler.placement.types import Limits
 from scheduler.queue.policy import QueuePolicy
 from slurm.decide import Orders, SlurmDecision, decide
@@ -52,11 +52,7 @@ class SlurmSource:
             await asyncio.sleep(max(LEAST_REST, min((processor_seconds() - spent) / SHARE, MOST_REST)))
 
     def _ask(self) -> LiveLook:
-        try:
-            orders = {} if self._orders is None else read_orders(self._orders)
-        except OSError as error:
-            why = f"the orders of ranks cannot be read: {error.strerror}"
-            raise InvalidInput(why, where=str(self._orders), fix="say --orders FOLDER") from error
+        orders = {} if self._orders is None else read_orders(self._orders)
         live = self._eyes.look()
         limits = Limits(seconds=2.0)
         return look_of(live, orders, decide(live, orders, policy=self._policy, limits=limits))

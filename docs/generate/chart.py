@@ -6,9 +6,11 @@ under one is an error here, and never a chart that says something else.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -88,6 +90,7 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "--progress=$(PROGRESS)\n            {{- if .Values.watch.act }}\n            - --policy=act\n"
             "            {{- end }}\n",
         ),
+        ("port: 9090}", "port: {{ .Values.watch.port }}}"),
     ),
     "components/whole-node-pods/admission.yaml": (MUTATING, WHOLE_NODE),
     "components/before-1.36/whole-node-pods/webhook.yaml": (WHOLE_NODE,),
@@ -157,6 +160,8 @@ monitoring: false
 watch:
   enabled: false
   prometheus: http://prometheus-operated.monitoring.svc:9090
+  # of Prometheus' pods, which the NetworkPolicy lets through
+  port: 9090
   # query that counts steps or collectives by node; empty = gangs that stand still are not looked at
   progress: ""
   # evict the pods of a gang that stands still from the nodes that hold it up
@@ -194,12 +199,27 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
     files["templates/watch-settings.yaml"] = _only(".Values.watch.enabled", watched)
     tags = {image["name"]: image["newTag"] for image in objects["images"]}
     literals, version = "\n".join(_settings(kustomization)), tags["arnold"]
-    files["values.yaml"] = VALUES.format(settings=literals, version=version, scheduler=tags["kube-scheduler"])
+    values = VALUES.format(settings=literals, version=version, scheduler=tags["kube-scheduler"])
+    files["values.yaml"] = values
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", **_schema(yaml.safe_load(values))}
+    schema["properties"] |= {"global": {"type": "object"}, "certificates": {"enum": ["self-signed", "cert-manager"]}}
+    files["values.schema.json"] = f"{json.dumps(schema, indent=1)}\n"
     files["Chart.yaml"] = (
         "apiVersion: v2\nname: arnold\ntype: application\ndescription: Places whole training gangs by topology\n"
         f'version: {version}\nappVersion: "{version}"\nkubeVersion: ">=1.30.0-0"\n'
     )
     return files
+
+
+def _schema(value: Any, name: str = "") -> dict[str, Any]:
+    """Return the JSON Schema of what may be told in place of a value, so that a slip of the pen is told by Helm."""
+    if isinstance(value, dict) and name != "resources":
+        parts = {key: _schema(part, key) for key, part in value.items()}
+        return {"type": "object", "properties": parts, "additionalProperties": False}
+    if name in ("tag", "gpusOfNode"):  # texts that --set takes for numbers
+        return {"type": ["string", "integer"]}
+    kinds = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+    return {"type": kinds[type(value)]}
 
 
 def _text(name: str) -> str:

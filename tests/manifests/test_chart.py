@@ -16,6 +16,7 @@ import yaml
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.programs import Unavailable, Unfetched, from_module
+from tests.facts import says
 from tests.manifests.conftest import STRICT
 from tests.manifests.rendering import MANIFESTS, SYSTEM, pick, pod_template, render, render_own
 
@@ -31,24 +32,37 @@ BETA = "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"
 """Of a server before 1.36 that serves mutating policies, as helm is told."""
 OPTION = re.compile(r"^{{- if \.Values\.nativeGroups }}\n.*?^{{- end }}\n", re.MULTILINE | re.DOTALL)
 """What the chart has by one value alone."""
+Helm = Callable[..., subprocess.CompletedProcess[str]]
 Template = Callable[..., str]
 Chart = Callable[..., list[Object]]
 
 
 @pytest.fixture(scope="module")
-def template_for_plane(tmp_path_factory: pytest.TempPathFactory) -> Template:
-    """``helm template`` with values, for a server of a version; what it prints."""
+def helm_for_plane(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """``helm template`` with values, for a server of a version."""
     try:
         helm = shutil.which("helm") or str(from_module(*HELM, lambda message: print(message, file=sys.stderr)))
     except (Unavailable, Unfetched) as reason:
         pytest.skip(f"helm cannot be had: {reason}")
 
-    def rendered_by_helm(chart: Path = MANIFESTS / "chart", *, server: str = "1.36.3", **values: Any) -> str:
+    def run_helm(
+        chart: Path = MANIFESTS / "chart", *, server: str = "1.36.3", **values: Any
+    ) -> subprocess.CompletedProcess[str]:
         file = tmp_path_factory.mktemp("values") / "values.yaml"
         file.write_text(yaml.safe_dump(values), encoding="utf-8")
         command = [helm, "template", "arnold", str(chart), "-n", SYSTEM, "-f", str(file)]
         command += ["--kube-version", *server.split()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    return run_helm
+
+
+@pytest.fixture(scope="module")
+def template_for_plane(helm_for_plane: Helm) -> Template:
+    """What it prints."""
+
+    def rendered_by_helm(*chart: Path, **values: Any) -> str:
+        done = helm_for_plane(*chart, **values)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -170,6 +184,29 @@ def test_values_reach_their_objects(chart_for_plane: Chart) -> None:
     assert pick(own, "Job")["spec"]["template"]["spec"]["containers"][0]["image"] == "images.example/arnold:9"
     notes = [pod_template(pick(objects, "Deployment", "arnold-extender"))["metadata"] for objects in (plain, own)]
     assert notes[0]["annotations"] != notes[1]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"levels": "example.com/minipod"}, "levels"),
+        ({"settings": {"level": "example.com/minipod"}}, "level"),
+        ({"certificates": "certmanager"}, "certificates"),
+        ({"extender": {"replicas": "two"}}, "replicas"),
+    ],
+)
+def test_a_value_that_nothing_heeds_is_refused(helm_for_plane: Helm, values: dict[str, Any], named: str) -> None:
+    """A slip of the pen is told, with its name, and not installed without what was asked."""
+    done = helm_for_plane(**values)
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    assert says(done.stderr, named)
+
+
+def test_the_watch_reaches_a_server_on_another_port(chart_for_plane: Chart) -> None:
+    """What the NetworkPolicy lets through is that of Prometheus' pods."""
+    own = chart_for_plane(watch={"enabled": True, "prometheus": "http://thanos:80", "port": 10902}, image={"tag": 9})
+    policy = pick(own, "NetworkPolicy", "arnold-watch")
+    assert policy["spec"]["egress"][0]["ports"] == [{"protocol": "TCP", "port": 10902}]
 
 
 def test_pods_of_the_watch_roll_when_its_server_is_another(chart_for_plane: Chart) -> None:

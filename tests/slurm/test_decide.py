@@ -6,7 +6,7 @@ import pytest
 
 from slurm import decide
 from slurm.decide import WAIT, SlurmQueue
-from tests.slurm.made_slurm import BLOCKS, GRID, NODES, NOW, decided, job, looked, running
+from tests.slurm.made_slurm import BLOCKS, GRID, NODES, NOW, TOPOLOGY, decided, job, looked, running
 
 ORDER = ("n01", "n03", "n05", "n07")
 HELD = "ReservationName=arnold_1 StartTime=1799999000 EndTime=1900000000 Nodes=n0[1,3,5,7] Users=ann State=ACTIVE\n"
@@ -101,7 +101,8 @@ def test_what_cannot_be_planned_begins_as_a_plain_job(changes: dict[str, object]
         ({"comment": ""}, None),
         ({"state": "RUNNING", "nodes": "n[01-04]"}, "running"),
         ({"required": "n[01-04]"}, "user's nodes"),
-        ({"reason": "JobHeldUser"}, "held by its user"),
+        ({"reason": "JobHeldUser", "priority": 0}, "held"),
+        ({"reason": "launch failed requeued held", "priority": 0}, "held"),
         ({"begin": None, "reason": "Resources"}, "begins by itself"),
         ({"begin": NOW - 1, "reason": "Priority"}, "begins by itself"),
         ({"reason": "Dependency"}, "begins after others"),
@@ -113,6 +114,17 @@ def test_jobs_that_are_left_alone(changes: dict[str, object], state: str | None)
     decision = decided(looked(job(**changes)))
     assert decision.updates == ()
     assert decision.states.get("1") == state
+
+
+@pytest.mark.parametrize("topology", [TOPOLOGY, BLOCKS])
+def test_a_job_that_is_held_keeps_no_nodes(topology: str) -> None:
+    """A Prolog failed, say, when it was planned: its nodes are others' until it is released."""
+    required = {} if topology == BLOCKS else {"required": "n0[1,3,5,7]"}
+    failed = job(**IN_IT, **required, reason="launch failed requeued held", priority=0)
+    decision = decided(looked(failed, job(2), reservations=HELD, topology=topology), {"1": ORDER})
+    first, other = decision.updates
+    assert (first.jobs, first.fields["ReservationName"], first.fields["ReqNodeList"]) == (("1",), "", "")
+    assert (decision.states, other.jobs) == ({"1": "held", "2": "planned"}, ("2",))
 
 
 def test_a_list_of_nodes_that_slurm_would_not_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from errno import ESTALE
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -13,7 +16,7 @@ from slurm import serve
 from slurm.ask import SlurmRefused
 from slurm.serve import AlreadyServed, Service, alone, check, read_orders, served
 from tests.facts import saying
-from tests.slurm.made_slurm import BLOCKS, decided, job, looked
+from tests.slurm.made_slurm import BLOCKS, NOW, decided, job, looked
 
 
 class Told:
@@ -121,6 +124,55 @@ def test_nodes_of_another_partition_are_never_written() -> None:
     less = "PartitionName=all Default=YES MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=n01 State=UP\n"
     with pytest.raises(InvalidInput, match=saying("another partition")):
         check(update, looked(job(), partitions=less))
+
+
+def test_sudo_lets_through_whatever_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without slurmdbd: plans, waits, what is let go, arrays and heterogeneous jobs, jobs that Slurm holds; no more."""
+    old = "ReservationName=arnold_7 StartTime=1799999000 EndTime=1900000000 Nodes=n08 Users=ann State=ACTIVE\n"
+    held = job(3, required="n0[1,3,5,7]", reason="BadConstraints", priority=0)
+    jobs = [job(1), job("4_[0-3,7%2]"), job("5+1"), job(6, begin=NOW + 60, count=8, comment="arnold: tp=2,dp=8")]
+    told, live = Told(tmp_path, monkeypatch), looked(*jobs, held, reservations=old)
+    orders = {"3": ("n01", "n03", "n05", "n07")}
+    told.service.act(decided(live, orders, reserved_from=4), live, set())
+    calls = [" ".join(words) for words, _ in told.calls]
+    assert {line.split()[0] for line in calls} == {"create", "delete", "release", "update"}
+    assert len(calls) == 8
+    text = (Path(__file__).parents[2] / "manifests" / "slurm" / "sudoers").read_text()
+    allowed = re.findall(r"/usr/bin/scontrol (\^.*\$)(?:, |$)", text, re.MULTILINE)
+    calls += ["show nodes --all", "--all --oneliner show partitions"]
+    assert [line for line in calls if not any(re.search(words, line) for words in allowed)] == []
+    for line in ("update NodeName=n01 State=DRAIN", "release", "delete NodeName=n01", "shutdown", "update JobId=a "):
+        assert not any(re.search(words, line) for words in allowed)
+
+
+def test_orders_that_cannot_be_read(tmp_path: Path) -> None:
+    """A folder that is called as a job is no order; a folder of orders that is gone is an error with its name."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "8").write_text("n01\nn03\n")
+    assert read_orders(tmp_path) == {"8": ("n01", "n03")}
+    with pytest.raises(InvalidInput, match=saying("orders", "--orders")) as error:
+        read_orders(tmp_path / "away")
+    assert error.value.where == str(tmp_path / "away")
+
+
+def test_the_daemon_goes_on_when_its_folder_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system that answers nothing for a while, where an order of a job that has ended is to go."""
+    told, live, stop = Told(tmp_path, monkeypatch), looked(job(9, comment="")), Event()
+    (tmp_path / "7").write_text("n01\n")
+
+    def fails(_: Path) -> None:
+        raise OSError(ESTALE, "Stale file handle")
+
+    def asked() -> tuple[float, str]:
+        if told.log:
+            stop.set()
+        return 0.0, ""
+
+    monkeypatch.setattr(serve, "clock_and_counts", asked)
+    monkeypatch.setattr(serve.Eyes, "look", lambda _: live)
+    monkeypatch.setattr(Path, "unlink", fails)
+    told.service.run(stop)
+    assert any("Stale file handle" in line for line in told.log)
 
 
 def test_one_daemon_serves_a_folder(tmp_path: Path) -> None:

@@ -25,10 +25,7 @@ def watched(*jobs: SlurmJob, states: dict[str, str] | None = None) -> SlurmWatch
 
 def rows(*jobs: SlurmJob) -> list[dict[str, str]]:
     """Jobs as some columns show them."""
-    return [
-        {"number": one.number, "state": one.state, "reason": one.reason, "nodes": one.nodes, "comment": one.comment}
-        for one in jobs
-    ]
+    return [{name: str(getattr(one, name)) for name in watch.COLUMNS} for one in jobs]
 
 
 WAITS, LARGE, SMALL = job(1), running(2, "n[01-06]"), running(3, "n[07-08]")
@@ -48,7 +45,7 @@ FULL = watched(WAITS, LARGE, SMALL, states=ALLOCATED)
         ((WAITS, LARGE, SMALL, job(4, comment="")), False),  # no request
         ((WAITS, LARGE, SMALL, job(4, state="RUNNING", nodes="n07")), False),
         ((replace(WAITS, comment="arnold: tp=2,dp=2"), LARGE, SMALL), True),
-        ((replace(WAITS, reason="JobHeldUser"), LARGE, SMALL), True),
+        ((replace(WAITS, reason="launch failed requeued held", priority=0), LARGE, SMALL), True),
         ((LARGE, SMALL), False),  # it is gone
     ],
 )

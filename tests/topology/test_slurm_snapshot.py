@@ -187,6 +187,7 @@ STARTS = """\
                 90     batch      big     root PD 2026-11-28T22:00:00      6 {nodes}               (Resources)
                 91     batch    waits     root PD 2026-11-28T12:10:00      8 (null)               (BeginTime)
                 92     batch     held     root PD                 N/A      4 (null)               (JobHeldUser)
+                93     batch   failed     root PD 2026-11-28T12:02:00      8 (null)   (launch failed requeued held)
 """
 
 

@@ -230,6 +230,12 @@ def test_only_a_live_kubernetes_is_watched(arnold: Arnold, tmp_path: Path) -> No
     assert (ran.code, ran.json["error"]["where"]) == (2, "--cluster")
 
 
+def test_who_acts_on_gangs_that_stand_still_looks_for_them(arnold: Arnold, tmp_path: Path) -> None:
+    """An empty query, as the manifests have it until one is written there, finds none."""
+    ran = watch(arnold, "http://p:1", tmp_path, "--progress", "", "--policy", "act", "--json")
+    assert (ran.code, ran.json["error"]["where"]) == (2, "--progress")
+
+
 def test_a_gang_that_stands_still_is_told_of(api: FakeCluster, arnold: Arnold, tmp_path: Path) -> None:
     """By default nothing is stopped: the node that is behind is dearer by a warning, and the advice is kept."""
     run_pods(api)
