@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -37,6 +38,7 @@ from extender.gangs.job import nodes_of_pods, ranks_by_node
 from extender.gangs.pod_rules import host_chosen
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE, PLANNED
+from extender.planner.solve import by_cell
 from extender.plans.definitions import Definitions
 from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import (
@@ -53,7 +55,10 @@ from extender.plans.gang_plan import (
 from extender.texts import clip, named
 from ground.errors import ArnoldError, few
 from ground.quantities import plural
+from scheduler.job import Family
+from scheduler.objective import spread_by_level
 from scheduler.queue.run_times import Prediction
+from topology.cluster import Level
 from topology.kubernetes.objects import START_OF_TIME
 from topology.kubernetes.pods import RELEASED, Pod
 
@@ -163,7 +168,8 @@ class Context:
         pods = {place.rank: place.pod for place in progress.pods}
         selecting = any(host_chosen(pod) for pod in pods.values())
         obstacles = Obstacles(self.fleet, progress.gang, progress.plan, self.now, self.terms.lost, self.victims)
-        apart = {} if selecting else apart_ranks(self.fleet, progress.plan, progress.bound)
+        cut = cut_groups(self.fleet, progress.plan)
+        apart = {} if selecting else apart_ranks(cut, progress.plan, progress.bound)
         for ranks in progress.plan.ranks_by_node:
             if progress.bound.issuperset(ranks):
                 continue
@@ -192,7 +198,7 @@ class Context:
                 kind |= dict.fromkeys(waiting, f"its pod selects {why or f'node {wanted}'}" if chosen else why)
         if lost_at:
             self.decision.wake_by(min(lost_at.values()))
-        return UnfitRanks(move, staying, held, lost_at.keys() | staying.keys() | held.keys())
+        return UnfitRanks(move, staying, held, lost_at.keys() | staying.keys() | held.keys(), cut)
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
         """Return the plan with its time to bind once more."""
@@ -639,7 +645,7 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, gro
     if ailing := {node: why for node in nodes if (why := context.fleet.ailing(node, context.now))}:
         reason = "NodeAiling"
         ills.append(f"{named(ailing)}: {next(iter(ailing.values()))}")
-    if broken := [*apart_ranks(context.fleet, plan, frozenset()).values()] if progress.started else []:
+    if broken := [*apart_ranks(unfit.cut, plan, frozenset()).values()] if progress.started else []:
         ills.append(f"labels of nodes have changed, and a constraint does not hold any more: {named(broken)}")
     if progress.misplaced or progress.off_plan:
         reason = "OffPlan"
@@ -660,6 +666,8 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, gro
     new = new.replace(bound_pods=bound, ended=progress.ended, estimate=context.estimate)
     new = with_doubts(new, gang, context.now)
     weigh = new.condition(WEIGHED) is not None and all(map(context.fleet.host, new.node_names))
+    if new.phase is PlanPhase.BOUND and not unfit.cut:
+        weigh = weigh or new.spread not in (None, spread_now(context.fleet, new))
     if new != plan or weigh:
         urgent = new.phase is not plan.phase or new.ended != plan.ended
         context.do(act.Write(new, urgent=urgent, events=events, weigh=weigh))
@@ -825,6 +833,7 @@ class UnfitRanks:
     staying: Mapping[int, str]
     held: Mapping[int, str]  # ranks whose pod has another gate, or selects a node that it cannot have, and why
     doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet, or that stay, or are held
+    cut: Sequence[CutGroup]  # groups that are held in one domain and lie in several
 
     @property
     def why(self) -> str:
@@ -832,44 +841,68 @@ class UnfitRanks:
         return next(iter(self.move.values()), "")
 
 
-def apart_ranks(fleet: Fleet, plan: GangPlan, bound: AbstractSet[int]) -> dict[int, str]:
-    """Return the first rank of each node that lies apart from others with which a constraint of the plan holds it in
-    one domain, and why: labels of nodes change, and a pod that comes anew is not sent where the plan would not have.
+class CutGroup(NamedTuple):
+    """A group that a constraint of a plan holds in one domain of a level, and whose nodes lie in several: labels of
+    nodes change.
+    """
+
+    family: Family
+    level: Level
+    domain_of: Mapping[int, int]  # its ranks of nodes, and the domain of each
+
+
+def cut_groups(fleet: Fleet, plan: GangPlan) -> list[CutGroup]:
+    """Return those of a plan on the labels of now; nodes that the cluster has not any more lie nowhere."""
+    tree, job = fleet.table.tree, plan.spec.job(str(plan.key))
+    if tree is None or job is None or not (job.holds or job.tp_level):
+        return []
+    job, index_of = job.replace(gpus_per_node=plan.gpus_per_node), fleet.table.index_of
+    try:
+        holds = [(hold.family, tree.level(hold.level)) for hold in job.holds_on(tree)]
+    except ArnoldError:  # the cluster has not these levels any more
+        return []
+    names = [name or "" for name in plan.nodes_by_rank]  # no node is called so
+    node_rank, cut = job.grid.node_rank.ravel().tolist(), list[CutGroup]()
+    for family, level in holds if job.grid.cells == len(names) else ():
+        domain_of = {i: int(level.domain_of[index_of[name]]) for i, name in enumerate(names) if name in index_of}
+        for cells in job.grid.groups[family].members if len({*domain_of.values()}) > 1 else ():
+            group = {rank: domain_of[rank] for cell in cells if (rank := node_rank[cell]) in domain_of}
+            if len({*group.values()}) > 1:
+                cut.append(CutGroup(family, level, group))
+    return cut
+
+
+def spread_now(fleet: Fleet, plan: GangPlan) -> tuple[int, int] | None:
+    """Return the spread of a plan on the labels of now; ``None`` = nobody knows it of one of its nodes."""
+    tree, job = fleet.table.tree, plan.spec.job(str(plan.key))
+    if tree is None or job is None or not all(name in fleet.table.index_of for name in plan.nodes_by_rank):
+        return None
+    job = job.replace(gpus_per_node=plan.gpus_per_node)
+    with suppress(ArnoldError):  # the cluster has not this level any more
+        of_level = spread_by_level(tree, job.grid, by_cell(tree, job, plan.node_names))[tree.level(job.level).name]
+        return of_level["dp"], of_level["pp"]
+    return None
+
+
+def apart_ranks(cut: Iterable[CutGroup], plan: GangPlan, bound: AbstractSet[int]) -> dict[int, str]:
+    """Return the first rank of each node that lies apart from the others of such a group, and why: a pod that comes
+    anew is not sent where the plan would not have.
 
     It is apart from those of its group with bound pods, or from most of a group without any; where those with bound
     pods lie apart themselves, no node is better than another.
     """
-    tree, job = fleet.table.tree, plan.spec.job(str(plan.key))
-    if tree is None or job is None or not (job.holds or job.tp_level):
-        return {}
-    job, index_of, apart = job.replace(gpus_per_node=plan.gpus_per_node), fleet.table.index_of, dict[int, str]()
-    pods = [*plan.ranks_by_node]
-    names = [name or "" for name in plan.nodes_by_rank]  # no node is called so
-    there = {node_rank for node_rank, ranks in enumerate(pods) if not bound.isdisjoint(ranks)}
-    try:
-        holds = [(hold.family, tree.level(hold.level)) for hold in job.holds_on(tree)]
-    except ArnoldError:  # the cluster has not these levels any more
-        return {}
-    if job.grid.cells != len(names):
-        return {}
-    node_rank = job.grid.node_rank.ravel().tolist()
-    for family, level in holds:
-        domain_of = {i: int(level.domain_of[index_of[name]]) for i, name in enumerate(names) if name in index_of}
-        if len({*domain_of.values()}) < 2:
+    pods, apart = [*plan.ranks_by_node], dict[int, str]()
+    for family, level, domain_of in cut:
+        there = {rank for rank in domain_of if not bound.isdisjoint(pods[rank])}
+        known = Counter(domain_of[rank] for rank in there)
+        if len(known) > 1:
             continue
-        for cells in job.grid.groups[family].members:
-            group = [rank for cell in cells if (rank := node_rank[cell]) in domain_of]
-            if len({domain_of[rank] for rank in group}) < 2:
-                continue
-            known = Counter(domain_of[rank] for rank in group if rank in there)
-            if len(known) > 1:
-                continue
-            home = (known or Counter(domain_of[rank] for rank in group)).most_common(1)
-            for rank in group:
-                if rank not in there and domain_of[rank] != home[0][0]:
-                    here, others = (level.domains[domain] for domain in (domain_of[rank], home[0][0]))
-                    why = f"node {names[rank]} is in {here} now, its {family} group in {others}"
-                    apart.setdefault(pods[rank][0], why)
+        (home, _), *_ = (known or Counter(domain_of.values())).most_common(1)
+        for rank, domain in domain_of.items():
+            if rank not in there and domain != home:
+                here, others = level.domains[domain], level.domains[home]
+                why = f"node {plan.nodes_by_rank[rank]} is in {here} now, its {family} group in {others}"
+                apart.setdefault(pods[rank][0], why)
     return apart
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
 from tests.extender.things import MINIPOD, node, pod_json
@@ -106,3 +108,17 @@ def test_parts_of_a_wide_group_stay_together() -> None:
     world.settle()
     assert world.plan("g").nodes[0] == "m0-0"
     assert world.plan("g").nodes[1] in ("m0-2", "m0-3")
+
+
+def test_the_plan_says_what_its_nodes_are_worth_now() -> None:
+    """A gang of one DP group in one minipod runs; one of its nodes is in another one now, and then again in its own."""
+    world = running(3, {})
+    assert (world.plan("g").spread, world.plan("g").objective) == ((1, 1), 1.0)
+    moved(world, "m0-1", "mp1")
+    # alpha is 0.3: 0.3 x 2 + 0.7; m0-3 is free, so that it could have 1
+    assert (world.plan("g").spread, world.plan("g").objective) == ((2, 1), pytest.approx(1.3))
+    assert world.plan("g").gap == pytest.approx(0.3 / 1.3)
+    assert world.decide().actions == []
+    moved(world, "m0-1", "mp0")
+    assert (world.plan("g").spread, world.plan("g").gap) == ((1, 1), 0.0)
+    assert world.plan("g").nodes == ("m0-0", "m0-1", "m0-2")
