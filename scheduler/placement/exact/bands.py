@@ -114,8 +114,8 @@ class SlotSwaps:
         cells: IntArray = self.widths * np.maximum(0, self.needs - self.hosted(self.cells()).sum(axis=2))
         return cells
 
-    def run(self, steps: int, rng: np.random.Generator) -> IntArray:
-        """Search until one problem has room for all rows; keep the best slots of each.
+    def run(self, steps: int, rng: np.random.Generator, end: float = inf) -> IntArray:
+        """Search until one problem has room for all rows, or to the end of the time; keep the best slots of each.
 
         :returns: shape [problems], fewest cells without room.
         """
@@ -129,7 +129,7 @@ class SlotSwaps:
             left = lacking.sum(axis=1)
             better = left < best
             best[better], best_slots[better] = left[better], self.slots[better]
-            if step == steps or not left.all():
+            if step == steps or not left.all() or clock() >= end:
                 break
             # the band that lacks most, but not always: by a random factor between 1 and 1.5
             worst = (lacking * (1 + 0.5 * rng.random(lacking.shape))).argmax(axis=1)
@@ -185,13 +185,13 @@ class SlotSwaps:
 
 
 def tabu_bands(
-    problem: GridProblem, pair: Pair, *, seed: int, searched: int = _TRIES, steps: int = _TRIES
+    problem: GridProblem, pair: Pair, *, seed: int, searched: int = _TRIES, steps: int = _TRIES, end: float = inf
 ) -> IntArray | None:
     """Return a placement of whole rows in bands; shape [rows, columns], the domain of each cell.
 
     :param pair: at most that many domains in a band, at most that many bands.
     :param searched: partitions of the columns, those with the fewest cells without room first.
-    :param steps: swaps in each.
+    :param steps: swaps in each; ``end``: of the time, by ``scheduler.work_clock``.
     :returns: ``None`` when none was found, which proves nothing.
     """
     search = _dealt(problem, pair)
@@ -200,13 +200,16 @@ def tabu_bands(
     if search.capacities[0, -1]:
         # without those too narrow or too wide for all: domains do not hold all cells even if each goes to the band that
         # suits it best; where slots stay empty domains may be shared, and that is not counted
-        rows = np.minimum(search.needs[:, :, None], search.capacities[:, None] // search.widths[:, :, None])
-        held = (rows * search.widths[:, :, None]).max(axis=1).sum(axis=1)
-        order = order[(held >= (search.needs * search.widths).sum(axis=1))[order]]
+        held = []
+        rooms, many = np.unique(search.capacities[0], return_counts=True)
+        for widths in search.widths:
+            rows = np.minimum(problem.rows, rooms[:, None] // (different := np.unique(widths)))
+            held.append(int(many @ (rows * different).max(axis=1)))
+        order = order[np.array(held)[order] >= problem.cells]
     search = search.take(order[: min(searched, max(1, TOGETHER // search.swaps))])
     if not len(search):
         return None
-    left = search.run(steps, np.random.default_rng(seed))
+    left = search.run(steps, np.random.default_rng(seed), end)
     complete = np.flatnonzero(left == 0)
     for i in complete if len(complete) else range(len(search)):
         rows_in = _shared_rows(problem, search.widths[i], search.capacities[i], search.slots[i])

@@ -129,8 +129,10 @@ class PodTouches:
         """Elements of the tables for one pair of prices."""
         return len(_SHARES) * len(self._kinds[1]) * min(self.rows, max(map(sum, self.pods))) * self.columns
 
-    def refutes(self, pair: Pair, above: Pair) -> bool:
-        """Return whether racks with a pair, in pods with the pair ``above``, cannot cover all cells."""
+    def refutes(self, pair: Pair, above: Pair, end: float = inf) -> bool:
+        """Return whether racks with a pair, in pods with the pair ``above``, cannot cover all cells, as far as that is
+        seen by the end of the time.
+        """
         from ortools.linear_solver import pywraplp
 
         cells, (_, many, _) = self.rows * self.columns, self._kinds
@@ -143,6 +145,8 @@ class PodTouches:
         program.Minimize(sum(float(n) * cost for n, cost in zip((*touches, *many), (*prices, *gains), strict=True)))
         at = np.array([0.5 / above[1], 0.5 / above[0], 0.3, 0.3])
         for _ in range(_CUTTING_PLANES):
+            if clock() >= end:
+                break
             gain, patterns = self._gains(at)
             if touches @ at + many @ gain < cells - SLACK:
                 return True
@@ -867,6 +871,9 @@ class CloserSearch:
             roomiest = sorted(pairs, key=lambda held: -held[0] * held[1])
             for place, (number, pair) in enumerate(product(range(len(fitting)), roomiest)):
                 left = len(fitting) * len(pairs) - place
+                if place and clock() >= wanted.end:
+                    known[number], least = -inf, [(1, 1)]
+                    continue
                 of_pair = replace(wanted, end=clock() + (wanted.end - clock()) / left)
                 bound, unrefuted_here = self._search_held(of_pair, fitting[number], pair)
                 known[number] = min(known[number], bound)
@@ -911,7 +918,7 @@ class CloserSearch:
             return inf, []  # no pods that so few lines touch have room
         transposed = pair[1] > 1 if min(pair) == 1 else grid.rows < grid.columns
         lattice = self._alone(wanted, region, pair, transposed=transposed)
-        self._count_touches(region, lattice, pair, transposed=transposed)
+        self._count_touches(wanted, region, lattice, pair, transposed=transposed)
         lines = min(grid.rows, grid.columns)
         if lines > 1:  # one line alone is counted out at once
             if lattice.open() and min(pair) == 1:
@@ -985,14 +992,18 @@ class CloserSearch:
             self._refuted[asked] = lattice.most_refuted.copy()
         return lattice
 
-    def _count_touches(self, region: Region, lattice: Lattice, above: Pair, *, transposed: bool) -> None:
+    def _count_touches(
+        self, wanted: Wanted, region: Region, lattice: Lattice, above: Pair, *, transposed: bool
+    ) -> None:
         """Refute pairs whose racks, in pods with the pair above, cannot cover all cells."""
         problem = lattice.problem
         touches = PodTouches(problem.rows, problem.columns, tuple(pod.room for pod in region.pods))
         if touches.elements > self._params.touch_table:
             return
         for pair in lattice.open():
-            if not lattice.is_refuted(pair) and touches.refutes(pair, above[::-1] if transposed else above):
+            if clock() >= wanted.end:
+                return
+            if not lattice.is_refuted(pair) and touches.refutes(pair, above[::-1] if transposed else above, wanted.end):
                 lattice.refute(pair, "touches of pods and racks", "")
 
     def _share_lines(self, wanted: Wanted, region: Region, lattice: Lattice, pods: int, *, transposed: bool) -> None:

@@ -230,7 +230,7 @@ def build_quick_tabu(search: PairSearch) -> None:
 
 
 def _tabu(search: PairSearch, view: GridView, pair: Pair) -> IntArray | None:
-    return tabu_bands(view.problem, pair, seed=search.limits.seed)
+    return tabu_bands(view.problem, pair, seed=search.limits.seed, end=search.end_of(1.0))
 
 
 def build_cut_outs(search: PairSearch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import random
+from math import inf
 
 import numpy as np
 import pytest
@@ -313,6 +314,25 @@ def test_racks_touch_as_many_as_their_leaves() -> None:
     assert outcome.proposal.closer_bounds["rack"] == pytest.approx(0.7 * 3 + 0.3 * 7)
 
 
+@given(seed=st.integers(0, 10**9))
+@examples(15)
+def test_pairs_that_time_leaves_out_are_not_claimed_of(seed: int) -> None:
+    """On clusters of up to twenty racks: where no time is left after the first pair of minipods, racks may come to no
+    less than is claimed.
+    """
+    chance = random.Random(seed)
+    cluster = racks(*(tuple(chance.choices(range(1, 5), k=chance.randint(2, 4))) for _ in range(chance.randint(3, 5))))
+    stages = chance.choice((2, 3, 4))
+    rows = max(2, int(len(cluster) * chance.uniform(0.5, 0.95)) // stages)
+    job = Job("job", Parallelism(tp=8, dp=rows, pp=stages), level="minipod")
+    outcome = placed(cluster, job, 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scheduler.placement.exact.closer.clock", lambda: 1e9)
+        hasty = placed(cluster, job, 1.0)
+    if outcome.evaluation is not None:
+        assert hasty.proposal.closer_bounds["rack"] <= outcome.evaluation.closer["rack"] + 1e-9
+
+
 def test_racks_of_no_weight_count_among_equals() -> None:
     """A weight of 0 makes racks no part of the objective: of equal placements the one with the fewest is found still.
 
@@ -440,6 +460,7 @@ def test_touches_of_pods_tell_what_those_of_racks_do_not() -> None:
     other one, so a pod needs a rack for each.
     """
     assert PodTouches(8, 2, ((4,),) * 4).refutes((2, 2), (4, 1))
+    assert not PodTouches(8, 2, ((4,),) * 4).refutes((2, 2), (4, 1), end=-inf)
     assert not PodTouches(8, 2, ((4, 4),) * 2).refutes((2, 2), (2, 1))
 
 
