@@ -31,7 +31,7 @@ class ListedCluster:
 
     nodes: Source  # nodes, pods with GPUs and plans, as kubectl prints them; named after the context
     plans: tuple[GangPlan, ...] | None  # of gangs; None = they may not be listed
-    released: tuple[tuple[str, GangKey], ...] = ()  # node and gang of each pod that was released and is not there yet
+    released: tuple[tuple[str, GangKey], ...] = ()  # node and gang of each pod that was released, there or not
 
     @property
     def promised(self) -> dict[str, GangKey]:
@@ -54,7 +54,7 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
 
     async def ask(api: ClusterApi) -> ListedCluster:
         items = [b'{"kind":"Node",' + msgspec.json.encode(decode_node(raw))[1:] async for raw in _all(api, NODES)]
-        on_their_way, seen = list[tuple[str, Pod]](), set[str]()
+        on_nodes, seen = list[tuple[str, Pod]](), set[str]()
         async for raw in _all(api, PODS):
             pod, holds_gpus = decode_pod(raw), False
             if pod.node is not None and not pod.terminal:
@@ -65,8 +65,8 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
             if holds_gpus or pod.namespace not in seen:
                 seen.add(pod.namespace)
                 items.append(b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:])
-            if not holds_gpus and (node := pod.released_to) is not None:
-                on_their_way.append((node, pod))
+            if pod.released and (node := pod.node or pod.released_to) is not None:
+                on_nodes.append((node, pod))
         claims = ClaimTable(GPU_CLASSES, complete=False)
         for kind in ALLOCATION:
             decode, head = decode_allocation[kind.kind], b'{"kind":"%s",' % kind.kind.encode()
@@ -78,7 +78,7 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
                 if error.status not in (403, 404):
                     raise
         # of which gang they are is known with the GPUs of their claims
-        members = ((node, recognise(claims.with_claims(pod), {})) for node, pod in on_their_way)
+        members = ((node, recognise(claims.with_claims(pod), {})) for node, pod in on_nodes)
         released = ((node, member.key) for node, member in members if member is not None and member.needed)
         plans: tuple[GangPlan, ...] | None = ()  # none where Arnold is not installed
         try:

@@ -233,17 +233,19 @@ def edges_of(length: float, step: float) -> FloatArray:
 
 
 def run_ettr(jobs: Iterable[SimJob]) -> float | None:
-    """Return ETTR, the effective training time ratio, of all jobs that ended; ``None`` = none did."""
+    """Return ETTR, the effective training time ratio, of all jobs that ended; ``None`` = none did.
+
+    It is 1 at most: ends are rounded, and GPUs may be faster than those of the trace.
+    """
     worked, wall = gpu_seconds_worked(jobs)
-    return worked / wall if wall else None
+    return min(1.0, worked / wall) if wall else None
 
 
 def gpu_seconds_worked(jobs: Iterable[SimJob]) -> tuple[float, float]:
     """Return GPU-seconds of work of jobs that ended, at the trace's pace, and those from first start to end."""
     ended = [job for job in jobs if job.state is JobState.DONE]
     wall = fsum(job.units * (job.end - job.first_start) for job in ended)
-    # Ends are rounded: a job may have held its nodes for a little less than it worked.
-    return min(wall, fsum(job.units * job.record.duration for job in ended)) / UNITS, wall / UNITS
+    return fsum(job.units * job.record.duration for job in ended) / UNITS, wall / UNITS
 
 
 def worst_ettr(history: RunHistory, *, window: float = HOUR) -> float | None:

@@ -262,7 +262,7 @@ class LiveSlurm:
     def idle_with(self, jobs: Sequence[str]) -> BoolArray:
         """Shape [nodes], which may be idle by now, where jobs have the nodes of some hostlists and no others."""
         idle, of = self._by_state[1].copy(), self.base.index_of
-        idle[[of[name] for nodes in jobs for name in nodes_in(nodes) if name in of]] = False
+        idle[[of[name] for nodes in jobs if nodes for name in nodes_in(nodes) if name in of]] = False
         return idle
 
     def not_to_be_had(self, nodes: Sequence[str], cluster: Cluster) -> str:

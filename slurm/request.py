@@ -18,7 +18,7 @@ from topology.running_jobs import degrees_in
 JOB_KEYS = ("alpha", "level", "model")  # of a grid, besides degrees of parallelism
 MOST_COMMENT = 1_000  # characters of a comment: Slurm takes 1,024
 REFUSED = "refused:"
-_WORTH = re.compile(r"DP spread (\d+), PP spread (\d+), objective ([\d.]+), (\w+)")
+_WORTH = re.compile(r"DP spread (\d{1,9}), PP spread (\d{1,9}), objective (\d{1,9}(?:\.\d{1,9})?), (\w+)")
 _GRID = re.compile(r"\w+=[\w.+-]+(?:,\w+=[\w.+-]+)*", re.ASCII)
 
 

@@ -346,6 +346,7 @@ def _names_any(field: str, node_names: Container[str]) -> bool:
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
 _REASON = re.compile(r"(?:^|\s)Reason=(?P<why>[^\n]*?)\s+\[(?P<who>[^\s\[\]@]+)@(?P<time>[^\s\[\]]+)\](?=\s|$)")
 _NODE_COMMENT = re.compile(r"\sComment=([^\n]*)")
+_DIGITS = 12  # Of a time in seconds that is too late: from the year 5138 on
 _MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
 _SHARDS = re.compile(r"(?:^|,)(?:gres/)?shard(?:[:=][^:=,()]+)*?[:=]([0-9]{1,9})(?=[(,]|$)")
 _GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,|$)")
@@ -498,13 +499,15 @@ LOCAL: ContextVar[tzinfo | None] = ContextVar("LOCAL", default=None)
 
 def slurm_time(text: str) -> float | None:
     """Return a time of Slurm's, which is local (:data:`LOCAL`) unless it is a number, in seconds since 1970; ``None`` =
-    it is none.
+    it is none, or of years for which nobody plans.
     """
-    if text.isdecimal() and len(text) < 13:
-        return float(text)
     try:
-        time = datetime.fromisoformat(text)
-        return (time if time.tzinfo is not None else time.replace(tzinfo=LOCAL.get())).timestamp()
+        if text.isdecimal():
+            seconds = float(text[:_DIGITS])
+        else:
+            time = datetime.fromisoformat(text)
+            seconds = (time if time.tzinfo is not None else time.replace(tzinfo=LOCAL.get())).timestamp()
+        return seconds if seconds < 10 ** (_DIGITS - 1) else None
     except (ValueError, OverflowError):
         return None
 

@@ -462,7 +462,7 @@ class SlurmSnapshot:
             waits = at is None or (other.start < at + seconds and at < other.end)
             if other is own or not (other.active or waits):
                 continue
-            why = other.why + ("" if other.active else f", from {_instant(other.start)}")
+            why = other.why + ("" if other.active or other.start == -inf else f", from {_instant(other.start)}")
             held |= {name: why for name in other.nodes if name not in held}
         return held, own
 

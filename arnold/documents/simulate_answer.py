@@ -42,7 +42,7 @@ class SimulateDocument(JsonRecord, kw_only=True):
     """Share of free GPU-seconds on nodes of which another part was in use; null = nothing was ever free, or GPUs were
     only counted."""
     ettr: Share | None
-    """GPU-seconds of work that counted over those from first start to end."""
+    """GPU-seconds of work that counted over those from first start to end; 1 at most, on faster GPUs too."""
     spread: MeanSpread | None
     """Mean spread of jobs on several nodes; null = there were none, or GPUs were only counted."""
     policy_seconds: NotNegative
@@ -53,8 +53,9 @@ class SimulateDocument(JsonRecord, kw_only=True):
     """Submissions, ends, announcements, failures and repairs."""
     allocation: Share | None
     """Utilization of GPUs on nodes that were not away."""
-    goodput: Share | None
-    """GPU-seconds of work of jobs that ended, as long as in the trace, over GPUs times makespan."""
+    goodput: NotNegative | None
+    """GPU-seconds of work of jobs that ended, as long as in the trace, over GPUs times makespan: above 1 where GPUs are
+    faster than those of the trace."""
     ettr_worst_hour: Share | None
     """ETTR of the hour of the run in which it was least; null = no job started."""
     throughput_lost: Share | None

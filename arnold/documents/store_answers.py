@@ -405,7 +405,7 @@ def print_held_flags(out: Console, document: HeldFlagsDocument) -> None:
     else:
         rows = []
         for flag in document.nodes:
-            why = f"{flag.source}: {flag.evidence}" if len(flag.sources) == 1 else flag.evidence
+            why = ": ".join(filter(None, (flag.source, flag.evidence))) if len(flag.sources) == 1 else flag.evidence
             rows.append((plain(flag.node), flag.kind, factor(flag), minute(flag.until), plain(why)))
         headers = ("node", "kind", "slowdown", "until", "why")
         print_rows(out, headers, rows, title=f"Flagged at {minute(document.at)}", left=headers, gap=False)

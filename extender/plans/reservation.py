@@ -6,7 +6,7 @@ restart.
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Self
@@ -33,6 +33,7 @@ from topology.taints import Toleration
 
 PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""
+_LAST = datetime.max.replace(tzinfo=UTC) - PATIENCE
 
 
 class ReservationKey(NamespacedName):
@@ -107,7 +108,7 @@ class Reservation(CustomResource, frozen=True):
     @property
     def expires(self) -> datetime:
         """When the zone is given back if the gang has not come."""
-        return self.ask.expires if self.ask.expires is not None else self.ask.arrives + PATIENCE
+        return min(self.ask.arrives, _LAST) + PATIENCE if self.ask.expires is None else self.ask.expires
 
     @property
     def gang(self) -> GangKey | None:

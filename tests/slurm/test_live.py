@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,14 @@ def test_any_comment_is_a_request_a_refusal_or_none(text: str) -> None:
         assert comment.isprintable()
         assert len(comment) <= 1_024
     assert asked_in(text) is None or text.strip().startswith("arnold:")
+
+
+@pytest.mark.parametrize("objective", ["1..", ".", "1.5.", "9" * 400])
+def test_a_worth_that_serve_never_wrote(objective: str) -> None:
+    """Anybody may write a comment of his own job, and all read it: it says no worth."""
+    asked = asked_in(f"arnold: tp=2; DP spread 1, PP spread 1, objective {objective}, optimal")
+    assert asked is not None
+    assert asked.told is None
 
 
 def test_what_came_of_it_is_read_back() -> None:

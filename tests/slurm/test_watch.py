@@ -72,6 +72,15 @@ def test_a_plan_that_starts_or_loses_a_node() -> None:
     assert seen.worth_a_look(rows(replace(planned, state="RUNNING", nodes="n[01,03,05,07]")))
 
 
+@pytest.mark.parametrize("state", ["REQUEUE_HOLD", "SPECIAL_EXIT"])
+def test_a_job_that_neither_waits_nor_has_nodes(state: str) -> None:
+    """Slurm keeps it for its user to look at: it is in nobody's way."""
+    kept = job(5, state=state, comment="", priority=0)
+    seen = watched(WAITS, LARGE, SMALL, kept, states=ALLOCATED)
+    assert not seen.unclear
+    assert not seen.worth_a_look(rows(WAITS, LARGE, SMALL, kept))
+
+
 def test_nodes_of_a_plan_are_room_for_nobody_else() -> None:
     """Four nodes idle until the planned job starts: of the other four, one is too few for whoever waits."""
     planned = job(1, required="n[01,03,05,07]", reason="Resources")

@@ -148,6 +148,18 @@ def test_reservations_of_others_keep_nodes_out_of_longer_jobs(time: str, expecte
     assert free(loaded(NODES, PARTITIONS, RESERVATIONS, request=SlurmRequest(time=time))) == expected
 
 
+@pytest.mark.parametrize("end", ["2027-11-28T14:00:00", "9999-12-31T23:59:59", "999999999999", "1e30"])
+@pytest.mark.parametrize(
+    "start", ["2026-11-28T14:00:00 Flags=MAINT,TIME_FLOAT", "999999999999 Flags=TIME_FLOAT", "N/A"]
+)
+def test_a_reservation_that_has_no_beginning(start: str, end: str) -> None:
+    """One that moves on with the clock never begins, one of no time that anybody plans for is of none: kept out."""
+    floats = f"ReservationName=float StartTime={start} EndTime={end} Nodes=n[01-02] State=INACTIVE\n"
+    topology = loaded(NODES, PARTITIONS, floats, request=SlurmRequest(time="60"))
+    assert free(topology) == "3 4 5 6"
+    assert topology.cluster.node("n01").kept_out == "reserved: float"
+
+
 def test_nodes_of_a_reservation_are_for_its_jobs() -> None:
     """n03 is idle but for the reservation, and a job of it gets nothing else; whose it is, is said."""
     reserved = NODES.replace("NodeName=n03", "NodeName=n03 ReservationName=ours").replace(

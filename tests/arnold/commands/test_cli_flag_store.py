@@ -464,7 +464,9 @@ def test_what_flags_cost(arnold: Arnold, tmp_path: Path) -> None:
     document = arnold("flags", "show", "--store", store, *at, "--capacity", "--cluster", cluster, "--json").json
     lost = [tuple(line.values()) for line in document["capacity"]]
     assert lost == [("peers", "above 7 d", 1, 0, 8.0), ("what-if", "below 1 d", 0, 1, 1.6)]
-    assert "9.6 GPUs" in arnold("flags", "show", "--store", store, *at, "--capacity", "--cluster", cluster).out
+    shown = arnold("flags", "show", "--store", store, *at, "--capacity", "--cluster", cluster).out
+    assert "9.6 GPUs" in shown
+    assert "what-if:" not in shown  # nothing follows where the source gave no evidence
     assert arnold("flags", "show", "--store", store, *at, "--json").json["capacity"] is None
 
 

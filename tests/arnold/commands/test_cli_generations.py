@@ -49,6 +49,24 @@ def test_types_set_the_pace_under_every_policy(files: list[str], capsys: pytest.
     assert aware["makespan_seconds"] < 15_000
 
 
+def test_goodput_is_work_at_the_pace_of_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A gang of 7,200 s, alone on GPUs three times as fast, takes 2,400 s: three times the work of its GPU time; the
+    same after it waited 2,400 s for another of its kind, which the ETTR leaves out.
+    """
+    rows = "".join(f"{job},0,7200,16,llm\n" for job in "ab")
+    texts = {
+        "cluster": "node,site,gpus,gpu_type\nh0,s,8,H100\nh1,s,8,H100\n",
+        "trace": f"job_id,submit,duration,gpus,model\n{rows}",
+        "throughputs": "model,gpus,gpu_type,throughput\nllm,16,A100,1\nllm,16,H100,3\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    files = [word for name in texts for word in (f"--{name}", str(tmp_path / f"{name}.csv"))]
+    found = answered(capsys, "simulate", *files, "--cost-model", "none")
+    assert found["makespan_seconds"] == pytest.approx(4_800)
+    assert (found["goodput"], found["utilization"], found["ettr"]) == (pytest.approx(3.0), pytest.approx(1.0), 1.0)
+
+
 def test_what_rounds_need_is_said(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Without throughputs, and where GPUs are only counted, a policy in rounds has nothing to choose by."""
     error = answered(capsys, "simulate", *files[:4], "--policy", "gavel", code=2)["error"]

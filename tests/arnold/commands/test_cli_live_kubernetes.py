@@ -194,6 +194,17 @@ def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(
     assert placed(arnold, job)["cluster"]["free"] == 9
 
 
+def test_the_rest_of_a_node_is_a_gangs_while_its_plan_is_lost(api: FakeCluster, arnold: Arnold) -> None:
+    """One of two pods that share a node is on it, the other is missing: the GPUs left are the gang's, as before."""
+    gated = member_json("g", 0, 2, gpus=4)
+    change = release_patch(decode_pod(gated), "n00", release_mark(key("g"), 2), version="1")
+    bound = merged(gated, change)
+    bound["spec"]["nodeName"] = "n00"
+    api.put(PODS, bound)
+    found = arnold("kube", "nodes", "--levels", f"{MINIPOD},{RACK}", "--json").json["nodes"]
+    assert [(node["node"], node["free_gpus"]) for node in found if node["gang"] == "team/g"] == [("n00", 0)]
+
+
 @pytest.mark.parametrize(("status", "notes"), [(404, False), (403, True)])
 def test_plans_that_are_not_there_or_hidden(
     api: FakeCluster, arnold: Arnold, job: Path, monkeypatch: pytest.MonkeyPatch, *, status: int, notes: bool

@@ -180,6 +180,16 @@ def test_times_of_any_zone_are_one_instant() -> None:
     assert made.announced == NOW
 
 
+def test_an_arrival_at_the_end_of_all_times() -> None:
+    """It expires with the year 9999, as no instant is later, and where it comes after that, it says so."""
+    last = decode_reservation(reservation_json(arrives="9999-12-31T23:30:00Z", nodes=2))
+    assert isinstance(last.understanding, Job)
+    assert last.expires.year == 9999
+    beyond = decode_reservation(reservation_json(arrives="9999-12-31T23:30:00-08:00", nodes=2)).understanding
+    assert isinstance(beyond, InvalidGang)
+    assert beyond.reason == "NeverHeld"
+
+
 @pytest.mark.parametrize("phase", list(ReservationPhase))
 def test_a_zone_is_kept_in_one_phase_only(phase: ReservationPhase) -> None:
     """Held, and only where there is a zone."""
