@@ -146,8 +146,8 @@ def _open(path: str | Path) -> BinaryIO:
 
 
 def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Source:
-    """Return text from bytes, its lines ended as on any other machine; raise :class:`InvalidInput` where they are empty,
-    binary or not UTF-8.
+    """Return text from bytes, with the usual ends of lines; raise :class:`InvalidInput` where they are empty, binary or
+    not UTF-8.
     """
     if data.startswith(GZIP):
         raise InvalidInput("is compressed with gzip", where=name, fix=f"pass it through gunzip: gunzip -c {name}")
