@@ -155,13 +155,14 @@ def test_gpus_in_slices_are_those_of_the_nodes(api: FakeCluster, arnold: Arnold,
 
 def test_nodes_that_plans_promise_are_in_use(api: FakeCluster, arnold: Arnold, job: Path) -> None:
     """A gang has its plan and its pods are still on their way; once the plan has expired the nodes are free again.
-    What is no plan of ours is passed over.
+    What is no plan of ours, or of a later version, is passed over, which is said.
     """
     api.put(GANGPLANS, plan_of("n00", "n10"))
     api.put(GANGPLANS, {"metadata": {"name": "odd", "namespace": "team"}, "status": {"phase": "Odd"}})
     found = placed(arnold, job)
     assert {cell["node"] for cell in found["assignment"]} == {"n20", "n21", "n22"}
     assert says(found["notes"], "in use", "2 nodes", "promised to gangs")
+    assert says(found["notes"], "team/odd", "count as free")
     api.put(GANGPLANS, plan_of("n00", "n10", phase=PlanPhase.EXPIRED))
     assert placed(arnold, job)["cluster"]["free"] == 9
 
