@@ -6,7 +6,6 @@ but for one of each namespace, which shows that its pods were listed.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -21,6 +20,7 @@ from extender.plans.gang_plan import GangPlan, decode_plan, encode_plan
 from ground.errors import InvalidInput, UnknownName, did_you_mean
 from ground.files import Source
 from topology.kubernetes.claim_table import ClaimTable
+from topology.kubernetes.objects import NamedObject
 from topology.kubernetes.pods import Pod
 from topology.node_gpus import GPU_CLASSES, GPUS
 
@@ -31,7 +31,8 @@ class ListedCluster:
 
     nodes: Source  # nodes, pods with GPUs and plans, as kubectl prints them; named after the context
     plans: tuple[GangPlan, ...] | None  # of gangs; None = they may not be listed
-    released: tuple[tuple[str, GangKey], ...] = ()  # node and gang of each pod that was released and is not there yet
+    unread: tuple[str, ...] = ()  # GangPlans that are none, or of a later version
+    released: tuple[tuple[str, GangKey], ...] = ()  # node and gang of each pod that was released, there or not
 
     @property
     def promised(self) -> dict[str, GangKey]:
@@ -54,7 +55,7 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
 
     async def ask(api: ClusterApi) -> ListedCluster:
         items = [b'{"kind":"Node",' + msgspec.json.encode(decode_node(raw))[1:] async for raw in _all(api, NODES)]
-        on_their_way, seen = list[tuple[str, Pod]](), set[str]()
+        on_nodes, seen = list[tuple[str, Pod]](), set[str]()
         async for raw in _all(api, PODS):
             pod, holds_gpus = decode_pod(raw), False
             if pod.node is not None and not pod.terminal:
@@ -65,8 +66,8 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
             if holds_gpus or pod.namespace not in seen:
                 seen.add(pod.namespace)
                 items.append(b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:])
-            if not holds_gpus and (node := pod.released_to) is not None:
-                on_their_way.append((node, pod))
+            if pod.released and (node := pod.node or pod.released_to) is not None:
+                on_nodes.append((node, pod))
         claims = ClaimTable(GPU_CLASSES, complete=False)
         for kind in ALLOCATION:
             decode, head = decode_allocation[kind.kind], b'{"kind":"%s",' % kind.kind.encode()
@@ -78,11 +79,12 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
                 if error.status not in (403, 404):
                     raise
         # of which gang they are is known with the GPUs of their claims
-        members = ((node, recognise(claims.with_claims(pod), {})) for node, pod in on_their_way)
+        members = ((node, recognise(claims.with_claims(pod), {})) for node, pod in on_nodes)
         released = ((node, member.key) for node, member in members if member is not None and member.needed)
         plans: tuple[GangPlan, ...] | None = ()  # none where Arnold is not installed
+        unread = list[str]()
         try:
-            plans = await _plans(api)
+            plans = await _plans(api, unread)
         except Refused as error:
             if error.status not in (403, 404):
                 raise
@@ -90,7 +92,7 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
         items += [msgspec.json.encode(encode_plan(plan)) for plan in plans or ()]
         text = b'{"kind":"List","items":[' + b",\n".join(items) + b"]}"
         name = f"kube:{api.context or 'in-cluster'}"
-        return ListedCluster(Source(name, text.decode(), numbered=False), plans, tuple(released))
+        return ListedCluster(Source(name, text.decode(), numbered=False), plans, tuple(unread), tuple(released))
 
     return ask_cluster(which, ask)
 
@@ -99,14 +101,18 @@ def list_plans(which: WhichCluster) -> tuple[GangPlan, ...]:
     """Return the plans of all gangs, by namespace and name; raise as :func:`list_cluster`, also where the cluster knows
     no such kind.
     """
-    return ask_cluster(which, _plans)
+    return ask_cluster(which, lambda api: _plans(api, []))
 
 
-async def _plans(api: ClusterApi) -> tuple[GangPlan, ...]:
+async def _plans(api: ClusterApi, unread: list[str]) -> tuple[GangPlan, ...]:
+    """Return the plans, and add the names of those that cannot be read to a list."""
     plans = []
     async for raw in _all(api, GANGPLANS):
-        with suppress(InvalidInput):  # somebody else's; the extender says so to whom it concerns
+        try:
             plans.append(decode_plan(raw))
+        except InvalidInput:  # somebody else's; the extender says so to whom it concerns
+            about = msgspec.json.decode(raw, type=NamedObject).metadata
+            unread.append(f"{about.namespace}/{about.name}")
     return tuple(sorted(plans, key=lambda plan: plan.key))
 
 

@@ -146,14 +146,16 @@ def _open(path: str | Path) -> BinaryIO:
 
 
 def decode_source(name: str, data: bytes, *, may_be_empty: bool = False) -> Source:
-    """Return text from bytes; raise :class:`InvalidInput` where they are empty, binary or not UTF-8."""
+    """Return text from bytes, with the usual ends of lines; raise :class:`InvalidInput` where they are empty, binary or
+    not UTF-8.
+    """
     if data.startswith(GZIP):
         raise InvalidInput("is compressed with gzip", where=name, fix=f"pass it through gunzip: gunzip -c {name}")
     if (zero := data.find(b"\0")) >= 0:
         binary, where = "is binary or not UTF-8: it holds a zero byte", _line_at(name, data, zero)
         raise InvalidInput(binary, where=where, fix="give a text file in UTF-8")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         odd, where = f"is not UTF-8 text: {error.reason} at byte {error.start}", _line_at(name, data, error.start)
         raise InvalidInput(odd, where=where, fix="save the file as UTF-8 text") from None

@@ -6,6 +6,7 @@ the documentation are made from one place.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Protocol, TypeVar
 
@@ -112,7 +113,7 @@ def recognise(
         ``None`` = it is nothing that is known.
     :raises InvalidInput: (of the group's class) no reader, or more than one, recognises it.
     """
-    head = source.head
+    head = source.head.removeprefix(BOM_UTF8)
     readers = group.asked(head)
     likeness = [reader.likeness(head) for reader in readers]
     best = max(likeness, default=0.0)

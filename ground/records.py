@@ -202,7 +202,7 @@ def _argument_check(function: Callable[..., Any], name: str) -> FieldCheck:
 
 def _test_of(hint: Any) -> Callable[[Any], bool]:
     """Return what tells whether a value is of the type of an annotation, whose bounds are no matter; any is, where that
-    is not known.  A truth value or NaN is no number, a text no list.
+    is not known.  A truth value or NaN is no number, a text no list, a time without a time zone none.
     """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -226,6 +226,8 @@ def _test_of(hint: Any) -> Callable[[Any], bool]:
     if hint in (int, float):
         numbers: Any = Integral if hint is int else Real
         return lambda value: isinstance(value, numbers) and not isinstance(value, bool) and -inf <= value <= inf
+    if hint is datetime:
+        return lambda value: isinstance(value, datetime) and value.tzinfo is not None
     if isinstance(hint, type) and hint is not Any and not getattr(hint, "_is_protocol", False):
         return lambda value: isinstance(value, hint)
     return lambda _: True
@@ -242,7 +244,10 @@ def kind_in_words(hint: Any) -> str:
         return f"one of {', '.join(parts)}"
     if origin in (tuple, Sequence, Iterable):
         return f"a {'tuple' if origin is tuple else 'list'}, each of its entries {kind_in_words(parts[0])}"
-    words = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", NoneType: "None"}
+    words = {
+        int: "a whole number", float: "a number", str: "a text", bool: "True or False", NoneType: "None",
+        datetime: "a time with its time zone",
+    }  # fmt: skip
     return words.get(hint) or f"a {getattr(origin or hint, '__name__', 'value of its type')}"
 
 

@@ -186,6 +186,8 @@ def spread_by_level(cluster: Cluster, grid: Grid, nodes: IntArray) -> dict[str, 
 
 
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:
+    if not isinstance(nodes, np.ndarray) or nodes.dtype.kind not in "iu":
+        raise InvalidPlacement("the placement is no array of indices of nodes")
     if nodes.shape != (grid.rows, grid.columns):
         raise InvalidPlacement(f"the placement has shape {nodes.shape}, the job {(grid.rows, grid.columns)}")
     cluster = cluster.tolerating(job.tolerations)

@@ -68,8 +68,9 @@ class Update:
     released: bool = False  # whether Slurm holds the job, which is to end
 
     def words(self) -> list[str]:
-        """Return the words of the call."""
-        return ["update", f"JobId={','.join(self.jobs)}", *(f"{key}={value}" for key, value in self.fields.items())]
+        """Return the words of the call; of an array all tasks that wait are meant, whose list squeue may cut."""
+        numbers = ",".join(number.partition("_[")[0] for number in self.jobs)
+        return ["update", f"JobId={numbers}", *(f"{key}={value}" for key, value in self.fields.items())]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from importlib import import_module
 from math import nan
 from pathlib import Path
@@ -31,8 +32,19 @@ from scheduler import (
     load,
     place,
     place_together,
+    verify,
 )
-from simulator import DataCache, DataPlan, JobRecord, JobTrace, ReplaySettings, StoredData, prepare, replay_trace
+from simulator import (
+    DataCache,
+    DataPlan,
+    GrowQuestion,
+    JobRecord,
+    JobTrace,
+    ReplaySettings,
+    StoredData,
+    prepare,
+    replay_trace,
+)
 from topology import Node, NodeFlag, build_cluster, fold_hostlist, load_topology, with_second_levels
 
 ROOT = Path(__file__).parents[1]
@@ -158,6 +170,10 @@ MISTAKES: tuple[tuple[Callable[[], object], str], ...] = (
     (lambda: restart_seconds(128, "reboot"), "kind"),  # type: ignore[arg-type]
     (lambda: NodeFlag("n1", slowdown="2"), "slowdown"),  # type: ignore[arg-type]
     (lambda: NodeFlag("n1", slowdown=1.2, probability=-1.0), "probability"),
+    (lambda: NodeFlag("n1", slowdown=1.2, since=datetime(2027, 1, 1)), "since"),
+    (lambda: load_topology("cluster.csv", now=datetime(2027, 1, 1)), "now"),
+    (lambda: GrowQuestion(cluster="cluster.csv"), "cluster"),
+    (lambda: verify(None, small().cluster, small().job), "certificate"),  # type: ignore[arg-type]
     (lambda: ServeOptions(workers=-1), "workers"),
     (lambda: ServeOptions(preemption="maybe"), "preemption"),  # type: ignore[arg-type]
 )

@@ -288,7 +288,7 @@ def find_lemons(*, file: str, output: str | None) -> None:
 def _incidents(source: Source) -> tuple[list[JobRun], set[str]]:
     """Return the incidents of GangHistories that name nodes, and the names of all nodes with GPUs."""
     from extender.plans.custom_resource import StoredObject
-    from extender.plans.gang_history import decode_history, name_pattern
+    from extender.plans.gang_history import GangHistory, decode_history, name_pattern
     from ground.documents import load_document
     from health.flags.lemons import JobRun
     from topology.kubernetes.nodes import node_gpus
@@ -296,11 +296,17 @@ def _incidents(source: Source) -> tuple[list[JobRun], set[str]]:
 
     command = "kubectl get ganghistories,nodes -A -o json"
     document = load_document(source, several=True)
-    items = [
-        item for _, item in read_items(document, {HISTORY_KIND: StoredObject, "Node": NodeObject}, command=command)
-    ]
-    nodes = {item.name for item in items if isinstance(item, NodeObject) and node_gpus(item).physical}
-    histories = [decode_history(item) for item in items if isinstance(item, StoredObject)]
+    nodes, histories = set[str](), list[GangHistory]()
+    for place, item in read_items(document, {HISTORY_KIND: StoredObject, "Node": NodeObject}, command=command):
+        if isinstance(item, StoredObject):
+            histories.append(decode_history(item))
+        if not isinstance(item, NodeObject):
+            continue
+        try:
+            nodes |= {item.name} if node_gpus(item).physical else set()
+        except ValueError as error:
+            problem, where = f"node {item.name!r}: {error}", document.where(*place)
+            raise InvalidInput(problem, where=where, fix="write a whole number of GPUs") from None
     if not nodes or not histories:
         missing = "nodes with GPUs" if not nodes else "GangHistories"
         raise InvalidInput(f"holds no {missing}", where=source.name, fix=f"give what `{command}` prints")

@@ -18,7 +18,7 @@ import click
 from arnold.console.output import note
 from arnold.options.field_options import options_of
 from arnold.options.shared_options import AT_HELP, parse_time
-from ground.errors import InvalidInput
+from ground.errors import InvalidInput, some
 from ground.files import Source, read_source
 from ground.records import AtLeastOne
 from topology.taints import parse_tolerations
@@ -223,6 +223,9 @@ def open_kubernetes(listed: ListedCluster) -> OpenedCluster:
             "plans of gangs (gangplans.arnold.dev) may not be listed: nodes that are promised and not in use yet "
             "count as free"
         )
+    if listed.unread:
+        later = "GangPlans that cannot be read, as those of a later Arnold, so that nodes they promise count as free"
+        notes.append(f"{later}: {some(listed.unread)}")
     plans = Source(f"plans of gangs of {listed.nodes.name}", "\n".join(promised), numbered=False)
     return OpenedCluster(listed.nodes, (plans,) if promised else (), tuple(notes))
 

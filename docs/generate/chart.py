@@ -202,7 +202,9 @@ def chart_files(dashboard: str) -> Mapping[str, str]:
     values = VALUES.format(settings=literals, version=version, scheduler=tags["kube-scheduler"])
     files["values.yaml"] = values
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", **_schema(yaml.safe_load(values))}
-    schema["properties"] |= {"global": {"type": "object"}, "certificates": {"enum": ["self-signed", "cert-manager"]}}
+    # what a chart around it tells all of its charts, and by which it takes this one in
+    schema["properties"] |= {"global": {"type": "object"}, "enabled": {"type": "boolean"}}
+    schema["properties"]["certificates"] = {"enum": ["self-signed", "cert-manager"]}
     files["values.schema.json"] = f"{json.dumps(schema, indent=1)}\n"
     files["Chart.yaml"] = (
         "apiVersion: v2\nname: arnold\ntype: application\ndescription: Places whole training gangs by topology\n"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -337,10 +338,16 @@ class TableColumns:
 
     def times(self, title: str) -> tuple[FloatArray, bool]:
         """Return seconds, NaN where there is none, and whether they count from 1970."""
-        if (since_1970 := timestamps(self.table.column(title))) is not None:
-            return since_1970, True
+        column, zoneless = self.table.column(title), list[str]()
         fix = "give seconds, or dates such as 2026-11-21T12:00:00Z"
-        time = self.numbers(title, _seconds, "of times", "neither seconds nor a date", fix)
+        since_1970 = timestamps(column)
+        if since_1970 is None:
+            seconds = partial(_seconds, zoneless=zoneless)
+            time = self.numbers(title, seconds, "of times", "neither seconds nor a date", fix)
+        if zoneless or (since_1970 is not None and not column.type.tz):
+            self.notes.append("dates without a time zone were read as UTC")
+        if since_1970 is not None:
+            return since_1970, True
         time = np.where(np.isfinite(time), time, np.nan)
         if not np.isfinite(time).any():
             return time, False
@@ -437,8 +444,11 @@ def _number(text: str) -> float:
         return np.nan
 
 
-def _seconds(text: str) -> float:
-    """Return seconds as they are written, or since 1970 of a date; NaN = neither."""
+def _seconds(text: str, *, zoneless: list[str]) -> float:
+    """Return seconds as they are written, or since 1970 of a date; NaN = neither.
+
+    :param zoneless: takes dates that say no time zone, and are taken to be UTC.
+    """
     if not np.isnan(seconds := _number(text)):
         return seconds
     try:
@@ -446,7 +456,10 @@ def _seconds(text: str) -> float:
         date = datetime.fromisoformat(text.strip().replace("/", "-"))
     except ValueError:
         return np.nan
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if date.tzinfo is None:
+        zoneless.append(text)
+        date = date.replace(tzinfo=UTC)
+    return date.timestamp()
 
 
 def measured(text: str) -> float:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ground.errors import InvalidPlacement
 from ground.quantities import decimal
-from ground.records import AtLeastOne, JsonRecord
+from ground.records import AtLeastOne, JsonRecord, checked
 from scheduler.certificates.certificate import Certificate, CertifiedPart, RefutedPair
 from scheduler.job import Job
 from scheduler.objective import (
@@ -111,6 +111,7 @@ class Verification(JsonRecord, kw_only=True):
 SolverCheck = Callable[[CountedGrid, Spread], Recount]  # Decides a pair that only a search can
 
 
+@checked
 def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: SolverCheck | None = None) -> Verification:
     """Check a certificate against a cluster and a job.
 

@@ -170,7 +170,7 @@ def kept_over_replay(trace: str, cluster: Cluster, level: Level, shapes: Sequenc
     replay.engine.observers = (sampler.elapsed,)
     replay.engine.run()
     states = len(sampler.samples)
-    source = f"{states:,} samples of a replay of {len(records):,} jobs"
+    source = f"{plural(states, 'sample')} of a replay of {plural(len(records), 'job')}"
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in replay.trace.dropped.items() if count)
     how = f" under {settings.policy}, placed by {settings.algorithm}, --cost-model {settings.cost_model}" + (
         f", without {dropped}" if dropped else ""
@@ -304,7 +304,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
     def verdict(self, answer: FragmentationAnswer) -> str:
         """Return what is free, and how much of it the shape that loses most can use."""
         in_use = plural(sum(count > 0 for count in answer.free_by_domain), answer.level)
-        start = f"{answer.free:,} of {plural(answer.nodes, 'node')} are free, in {in_use}."
+        verb = "is" if answer.free == 1 else "are"
+        start = f"{answer.free:,} of {plural(answer.nodes, 'node')} {verb} free, in {in_use}."
         if answer.free and (nowhere := [row.shape for row in answer.shapes if not row.most_nodes]):
             start += f" No job fits of shape {few(nowhere)}."
         worst, kept = self._worst(answer)

@@ -82,6 +82,9 @@ class CapacityQuestion(ABC, Generic[A]):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if isinstance(cluster := getattr(self, "cluster", None), str):  # whose type is known to type checkers alone
+            fix = "give a cluster, such as load_topology(file).cluster"
+            raise InvalidInput(f"cluster is {cluster!r}", where="cluster", fix=fix)
 
     def answer(self, *, step: Callable[[str], None] = lambda _: None) -> A:
         """Answer the question; ``step`` is called before each of :attr:`steps`.

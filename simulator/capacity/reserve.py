@@ -530,7 +530,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
 
     def title(self, answer: ReserveAnswer) -> str:
         """Return the question in words."""
-        return f"When would a job of {answer.nodes:,} nodes fit, and what does reserving cost the others?"
+        return f"When would a job of {plural(answer.nodes, 'node')} fit, and what does reserving cost the others?"
 
     def verdict(self, answer: ReserveAnswer) -> str:
         """Return when the large job starts by policy, and what each remedy makes of that."""
@@ -542,8 +542,8 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             f"With {answer.notice_hours:g} h of notice {first.name} starts it {late_words(first, drawn)}{brief}. "
             f"Remedies: {notice.name} (P95 of what jobs in the zone still ran): {late_words(notice, drawn)}, "
             f"{notice.idle_node_hours[1]:,.0f} node-hours idle; {stopped.name}: {late_words(stopped, drawn)}, "
-            f"{stopped.stopped[1]:,.0f} jobs stopped, {stopped.lost_node_hours[1]:,.0f} node-hours done again; "
-            f"moving jobs away: {migration_words(answer)}."
+            f"{plural(round(stopped.stopped[1]), 'job')} stopped, "
+            f"{stopped.lost_node_hours[1]:,.0f} node-hours done again; moving jobs away: {migration_words(answer)}."
         )
 
     def figure(self, answer: ReserveAnswer) -> AnswerFigure:
@@ -692,7 +692,7 @@ def migration_words(answer: ReserveAnswer) -> str:
         return f"at most {max(move.held for move in possible):,} nodes, for which there is room"
     short = max(moves, key=lambda move: move.held - move.free_outside)
     where = f" in {len(moves) - len(possible)} of {len(moves)} workloads" if possible else ""
-    return f"no room{where}, {short.held:,} nodes to move and {short.free_outside:,} free outside the zone"
+    return f"no room{where}, {plural(short.held, 'node')} to move and {short.free_outside:,} free outside the zone"
 
 
 def _three(values: Percentiles, *, digits: int = 0, scale: float = 1.0) -> str:

@@ -53,6 +53,11 @@ def test_what_is_not_text_is_refused(content: bytes, complaint: str, line: str) 
     assert caught.value.fix
 
 
+def test_ends_of_lines_and_a_mark_of_bytes_say_nothing() -> None:
+    """A file that came over Windows is the same text: else `$` in no pattern of a reader would find its lines."""
+    assert decode_source("f", b"\xef\xbb\xbfnode,rack\r\nn1,r\r\n") == decode_source("f", b"node,rack\nn1,r\n")
+
+
 def test_a_file_may_be_packed(tmp_path: Path) -> None:
     """With gzip, in one member or in several, as traces may be."""
     file = tmp_path / "cluster.csv.gz"

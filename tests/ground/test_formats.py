@@ -7,7 +7,8 @@ from time import process_time
 import pytest
 
 from arnold.commands.formats import READERS
-from ground.formats import Format
+from ground.files import Content
+from ground.formats import Format, recognise
 from ground.plugins import object_at
 
 SIZE = 60_000  # Bytes, about what is looked at of a file
@@ -38,3 +39,10 @@ def test_what_a_file_is_is_told_at_once(pieces: bytes) -> None:
     """
     seconds(b"a")  # imports what they need
     assert seconds((pieces * SIZE)[:SIZE]) < 100 * seconds(b"a" * SIZE)
+
+
+def test_a_mark_of_bytes_hides_no_format() -> None:
+    """A log of jobs in the Standard Workload Format, eighteen numbers a line, with what Windows may write before it."""
+    row = b" ".join(b"%d" % number for number in (1, 0, 0, 100, 8, *[-1] * 2, 8, *[-1] * 10))
+    for content in (row, b"\xef\xbb\xbf" + row):
+        assert recognise(object_at(READERS["jobs"]), Content("f", content)).format.name == "swf"

@@ -202,6 +202,11 @@ def test_a_value_that_nothing_heeds_is_refused(helm_for_plane: Helm, values: dic
     assert says(done.stderr, named)
 
 
+def test_a_chart_around_it_has_words_of_its_own(template_for_plane: Template) -> None:
+    """What Helm hands down to each chart of another, and the usual condition by which it is one of them."""
+    assert template_for_plane(**{"global": {"registry": "x"}, "enabled": True}) == template_for_plane()
+
+
 def test_the_watch_reaches_a_server_on_another_port(chart_for_plane: Chart) -> None:
     """What the NetworkPolicy lets through is that of Prometheus' pods."""
     own = chart_for_plane(watch={"enabled": True, "prometheus": "http://thanos:80", "port": 10902}, image={"tag": 9})

@@ -94,6 +94,13 @@ def test_what_cannot_be_planned_begins_as_a_plain_job(changes: dict[str, object]
     assert (again.updates, again.states) == ((), {update.jobs[0]: "refused"})
 
 
+@pytest.mark.parametrize("number", ["7_[0-3]", "7_[0-99%2]", "7_[1,3,5,7,9,11,13,15,17,19,21,...]"])
+def test_an_array_is_let_go_as_a_whole(number: str) -> None:
+    """How many tasks may run at once is no part of a number that scontrol takes, and squeue cuts a long list."""
+    (update,) = decided(looked(job(number))).updates
+    assert update.words()[1] == "JobId=7"
+
+
 @pytest.mark.parametrize(
     ("changes", "state"),
     [

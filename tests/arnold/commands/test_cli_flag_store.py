@@ -513,3 +513,8 @@ def test_lemons_of_gangs_that_stood_still(arnold: Arnold, tmp_path: Path) -> Non
     assert [(lemon["node"], lemon["failed"], lemon["programs"]) for lemon in document["lemons"]] == [("n1", 6, 6)]
     file.write_text(json.dumps({"kind": "List", "items": [history]}))
     assert arnold("flags", "lemons", file).code == 2
+    nodes[3]["status"] = {"capacity": {"nvidia.com/gpu": "eight"}}
+    file.write_text(json.dumps({"kind": "List", "items": [history, *nodes]}))
+    refused = arnold("flags", "lemons", file)
+    assert refused.code == 2
+    assert says(refused.err, "n3", "'eight'", "gangs.json", "To fix")

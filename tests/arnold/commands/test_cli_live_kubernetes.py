@@ -155,13 +155,14 @@ def test_gpus_in_slices_are_those_of_the_nodes(api: FakeCluster, arnold: Arnold,
 
 def test_nodes_that_plans_promise_are_in_use(api: FakeCluster, arnold: Arnold, job: Path) -> None:
     """A gang has its plan and its pods are still on their way; once the plan has expired the nodes are free again.
-    What is no plan of ours is passed over.
+    What is no plan of ours, or of a later version, is passed over, which is said.
     """
     api.put(GANGPLANS, plan_of("n00", "n10"))
     api.put(GANGPLANS, {"metadata": {"name": "odd", "namespace": "team"}, "status": {"phase": "Odd"}})
     found = placed(arnold, job)
     assert {cell["node"] for cell in found["assignment"]} == {"n20", "n21", "n22"}
     assert says(found["notes"], "in use", "2 nodes", "promised to gangs")
+    assert says(found["notes"], "team/odd", "count as free")
     api.put(GANGPLANS, plan_of("n00", "n10", phase=PlanPhase.EXPIRED))
     assert placed(arnold, job)["cluster"]["free"] == 9
 
@@ -192,6 +193,17 @@ def test_nodes_of_released_pods_are_in_use_while_a_plan_is_lost(
     assert {cell["node"] for cell in placed(arnold, job)["assignment"]} == {"n20", "n21", "n22"}
     api.put(GANGPLANS, encode_plan(plan.with_condition("Released", False, "Expired", "", NOW)))
     assert placed(arnold, job)["cluster"]["free"] == 9
+
+
+def test_the_rest_of_a_node_is_a_gangs_while_its_plan_is_lost(api: FakeCluster, arnold: Arnold) -> None:
+    """One of two pods that share a node is on it, the other is missing: the GPUs left are the gang's, as before."""
+    gated = member_json("g", 0, 2, gpus=4)
+    change = release_patch(decode_pod(gated), "n00", release_mark(key("g"), 2), version="1")
+    bound = merged(gated, change)
+    bound["spec"]["nodeName"] = "n00"
+    api.put(PODS, bound)
+    found = arnold("kube", "nodes", "--levels", f"{MINIPOD},{RACK}", "--json").json["nodes"]
+    assert [(node["node"], node["free_gpus"]) for node in found if node["gang"] == "team/g"] == [("n00", 0)]
 
 
 @pytest.mark.parametrize(("status", "notes"), [(404, False), (403, True)])

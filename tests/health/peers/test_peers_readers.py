@@ -113,6 +113,11 @@ def test_dates_in_csv(read: Read) -> None:
     found = read(HEADER + "2027-01-15T08:00:00Z,n0,m,1\n2027-01-15T08:00:01Z,n0,m,1\n")
     assert found.absolute
     assert found.metrics["m"].time.tolist() == [1_800_000_000.0, 1_800_000_001.0]
+    assert not found.notes
+    naive = read(HEADER + "2027-01-15 08:00:00,n0,m,1\n2027/01/15 08:00:01,n0,m,1\n")
+    of_arrow = read(parquet_bytes(**{**GOOD, "time": [datetime(2027, 1, 15, 8, 0, k) for k in range(6)]}))
+    assert naive.metrics["m"].time.tolist() == found.metrics["m"].time.tolist()
+    assert [says(one.notes, "time zone", "UTC") for one in (naive, of_arrow)] == [True, True]
 
 
 def test_only_some_machines(read: Read) -> None:
