@@ -175,6 +175,8 @@ def pairs_document(findings: Findings, pairs: Sequence[Pair]) -> PairsDocument:
         )
     unexplained = tuple((pairs[row].a, pairs[row].b) for row in findings.unexplained)
     verdict = f"No pair of {len(pairs):,} is slow by more than chance"
+    if len(pairs) == 1:
+        verdict = "It cannot be told whether the one pair is slow: there is no other to compare it with"
     if unexplained:
         verdict = f"{len(unexplained):,} of {plural(len(pairs), 'pair')} slow by more than chance, and no one place why"
     if suspects:

@@ -95,7 +95,9 @@ def canonical(columns: Collection[str], *, where: str, bad_rows: TraceRows, by_o
         if other in columns and name in columns:
             raise TraceFormatError(f"has both {other} and {name}", where=where, fix="keep one of the two")
     if others:
-        bad_rows.note(f"Columns that were not read: {', '.join(sorted(others))}.")
+        bad_rows.note(
+            f"Columns that were not read: {', '.join(sorted(other or 'one without a name' for other in others))}."
+        )
     return names
 
 

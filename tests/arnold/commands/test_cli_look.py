@@ -202,6 +202,15 @@ def test_pairs_of_which_no_test_ran_are_no_verdict(arnold: Arnold, tmp_path: Pat
         assert says(ran.json["error"]["message"], "no test")
 
 
+def test_one_pair_has_none_to_compare_with(arnold: Arnold, tmp_path: Path) -> None:
+    """Slow is what is slower than others: of one pair nothing is said, of two that agree it is."""
+    (tmp_path / "cluster.csv").write_text(csv(2, 2))
+    for rows, told in (("n0000,n0001,40\n", False), ("n0000,n0001,40\nn0002,n0003,40\n", True)):
+        (tmp_path / "pairs.csv").write_text(f"node_a,node_b,busbw_gbs\n{rows}")
+        ran = arnold("health", "pairs", "read", tmp_path / "pairs.csv", "--cluster", tmp_path / "cluster.csv", "--json")
+        assert says(ran.json["verdict"], "cannot be told") != told
+
+
 def test_nodes_of_pairs_are_found_in_other_spellings(arnold: Arnold, tmp_path: Path) -> None:
     """In capitals and with a domain, as hosts call themselves, in the results and among suspects."""
     (tmp_path / "cluster.csv").write_text(csv(2, 4))

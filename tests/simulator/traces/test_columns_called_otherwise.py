@@ -158,3 +158,9 @@ def test_times_that_are_none(time: str, time_format: str | None, message: str, f
     with pytest.raises(InvalidInput, match=message) as error:
         read(tmp_path, f"job_id,submit_time,duration,gpus\na,{time},1,1\n", time_format=time_format)
     assert fix in error.value.fix
+
+
+def test_a_column_without_a_name_is_said(tmp_path: Path) -> None:
+    """The index that pandas writes has none."""
+    trace = read(tmp_path, ",job_id,submit_time,duration,gpus\n0,a,10,60,8\n")
+    assert says(trace.notes, "not read", "without a name")
