@@ -117,12 +117,13 @@ def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER)
 @contextmanager
 def opened(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[tuple[str, BinaryIO]]:
     """Open a file, or standard input for ``-``, while it is read; yield how errors (of class ``error``) call it too."""
-    name = "stdin" if str(path) == STDIN else str(path)
+    path = os.fspath(path)
+    name = "stdin" if path == STDIN else path
     _LOG.info("reading %s", name)
     if not name:
         raise error("the name of a file is empty", where="''", fix="give the path of a file")
     try:
-        if str(path) != STDIN:
+        if path != STDIN:
             with _open(path) as file:
                 yield name, file
         elif sys.stdin is None or sys.stdin.buffer.closed:

@@ -14,12 +14,14 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial, wraps
 from itertools import chain, pairwise
 from math import inf, isfinite, isinf
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -159,9 +161,13 @@ def _field_check(name: str, hint: Any) -> FieldCheck:
 
 @cache
 def _field_checks(kind: type) -> tuple[FieldCheck, ...]:
-    hints = field_hints(kind)
-    names = kind._fields if hasattr(kind, "_fields") else [field.name for field in fields(cast("Any", kind))]
-    return tuple(_field_check(name, hints[name]) for name in names)
+    """Return the checks of the fields of a dataclass or named tuple, of any other type none."""
+    hints = dict[str, Any]()
+    for base in reversed(kind.__mro__):
+        with suppress(NameError):  # somebody's own, with a type that is imported for type checkers alone
+            hints |= field_hints(base)
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", ())
+    return tuple(_field_check(name, hints[name]) for name in names if name in hints)
 
 
 def check_fields(record: Any, *, error: type[InvalidInput] = InvalidInput, within: str = "") -> None:
@@ -170,13 +176,12 @@ def check_fields(record: Any, *, error: type[InvalidInput] = InvalidInput, withi
     :param error: what is raised where one does not, as :meth:`FieldCheck.check` says.
     :param within: the fields that the record stands in, with a dot behind each, for the place in the error.
     """
-    for field_check in _field_checks(record.__class__):
+    for field_check in _field_checks(cast("Any", type(record))):
         value = getattr(record, field_check.name)
         field_check.check(value, where=within + field_check.name, error=error)
         held = value.values() if isinstance(value, Mapping) else value
         for part in held if held is not value or type(value) in (tuple, list) else (value,):
-            if hasattr(part, "__dataclass_fields__") or hasattr(part, "_fields"):
-                check_fields(part, error=error, within=f"{within}{field_check.name}.")
+            check_fields(part, error=error, within=f"{within}{field_check.name}.")
 
 
 def checked(function: Callable[P, R], *, error: type[InvalidInput] = InvalidInput) -> Callable[P, R]:
@@ -218,18 +223,25 @@ def _test_of(hint: Any) -> Callable[[Any], bool]:
     if isinstance(origin, type):
         kind = Sequence if origin is tuple else origin
         each = _test_of(parts[0] if kind in (Sequence, Iterable) and parts[1:] in ((), (Ellipsis,)) else Any)
-        return lambda value: (
-            isinstance(value, kind)
-            and not isinstance(value, str)
-            and (not isinstance(value, Sequence) or all(map(each, value)))  # an iterator is read once
-        )
+
+        def admitted(value: Any) -> bool:
+            array = origin is Sequence and getattr(value, "ndim", 0) == 1
+            if not array and (isinstance(value, str) or not isinstance(value, kind)):
+                return False
+            return not (array or isinstance(value, Sequence)) or all(map(each, value))  # an iterator is read once
+
+        return admitted
     if hint in (int, float):
         numbers: Any = Integral if hint is int else Real
         return lambda value: isinstance(value, numbers) and not isinstance(value, bool) and -inf <= value <= inf
+    if hint is bool:  # one of NumPy's too
+        return lambda value: (
+            isinstance(value, bool) or (str(getattr(value, "dtype", "")) == "bool" and value.shape == ())
+        )
     if hint is datetime:
         return lambda value: isinstance(value, datetime) and value.tzinfo is not None
     if isinstance(hint, type) and hint is not Any and not getattr(hint, "_is_protocol", False):
-        return lambda value: isinstance(value, hint)
+        return lambda value: isinstance(value, PathLike if hint is Path else hint)
     return lambda _: True
 
 

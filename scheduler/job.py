@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from functools import cached_property
 from math import inf, prod
+from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -143,7 +144,7 @@ class Speed:
     factor: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.factor, int | float) and 0.0 < self.factor < inf):
+        if not (isinstance(self.factor, Real) and 0.0 < self.factor < inf):
             fault = f"speed on {self.gpu_type} is {self.factor}"
             raise InvalidJob(fault, where="speed", fix="give a number above 0, 1 = as usual")
 

@@ -24,7 +24,7 @@ def load(
     :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
     """
     loaded = load_topology(cluster, busy=busy, flags=flags)
-    file = load_job(read_source(str(job)), cluster=loaded.cluster)
+    file = load_job(read_source(job), cluster=loaded.cluster)
     file.check_names(loaded.cluster)
     seen = loaded.cluster.tolerating(file.job.tolerations)
     return Instance(seen, file.job, loaded.source, (*loaded.notes, *file.notes))

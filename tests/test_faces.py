@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from datetime import datetime
 from importlib import import_module
 from math import nan
 from pathlib import Path
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from extender import ServeOptions
@@ -34,6 +37,7 @@ from scheduler import (
     place_together,
     verify,
 )
+from scheduler.job import Speed
 from simulator import (
     DataCache,
     DataPlan,
@@ -136,6 +140,7 @@ MISTAKES: tuple[tuple[Callable[[], object], str], ...] = (
     (lambda: build_cluster(["minipod"], iter([Node("n", ("a",), 8.5, 8)])), "nodes[0].gpus"),  # type: ignore[arg-type]
     (lambda: build_cluster(["minipod"], [Node("n", ("a",), 8, 8, slowdown=nan)]), "nodes[0].slowdown"),
     (lambda: build_cluster(["minipod"], [Node("n", ("a",), 8, 8, slowdown=0.5)]), ""),
+    (lambda: build_cluster(["minipod"], iter([("n", ("a",), 8, 8)])), "nodes[0]"),  # type: ignore[list-item]
     (lambda: with_second_levels(small().cluster, {"@power": ["a", "b"]}), "domains"),
     (lambda: with_second_levels(small().cluster, {"@power": "aabbaabb"}), "domains"),
     (lambda: fold_hostlist("n1"), "names"),
@@ -188,3 +193,24 @@ def test_what_no_argument_may_be_is_refused(ask: Callable[[], object], place: st
         ask()
     assert caught.value.where == place
     assert caught.value.fix
+
+
+def test_what_works_as_well_is_taken(tmp_path: Path) -> None:
+    """Any path that the system takes, columns of tables, numbers of NumPy, and somebody's own classes."""
+
+    class Linked(os.PathLike[str]):
+        def __init__(self, file: Path) -> None:
+            self.file = file
+
+        def __fspath__(self) -> str:
+            return str(self.file)
+
+    cluster, job = tmp_path / "cluster.csv", tmp_path / "job.yaml"
+    cluster.write_text("node,minipod,gpus\nn0,a,8\nn1,b,8\n")
+    job.write_text("name: two\nparallelism: {tp: 8, dp: 2}\n")
+    read = load(Linked(cluster), Linked(job))  # type: ignore[arg-type]
+    assert (read.source, read.job.name) == (str(cluster), "two")
+    powered = with_second_levels(read.cluster, {"@power": np.array(["x", "y"])})  # type: ignore[dict-item]
+    assert powered.second_levels[0].domains == ("x", "y")
+    assert read.job.replace(speed=(Speed("H100", np.float32(0.5)),)).speed[0].factor == 0.5
+    assert GrowQuestion(cluster=Mock()).cluster

@@ -86,6 +86,8 @@ def build_cluster(
     if not isinstance(rows, NodeColumns):
         usual = set[tuple[type, ...]]()  # types of the fields of rows that hold what they may: most are alike
         for i, row in enumerate(rows):
+            if not isinstance(row, Node):
+                raise InvalidTopology(f"row {i} is {ascii(row)[:60]}", where=f"nodes[{i}]", fix="give a Node")
             kinds = tuple(map(type, _FIELDS(row)))
             if kinds not in usual or {*map(type, chain(row.path, row.second_path))} - {str}:
                 check_fields(row, error=InvalidTopology, within=f"nodes[{i}].")

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -230,7 +231,7 @@ def load_topology(
 
 
 def _name(path: str | Path | Source) -> str:
-    return path.name if isinstance(path, Source) else str(path)
+    return path.name if isinstance(path, Source) else fspath(path)
 
 
 def _read(

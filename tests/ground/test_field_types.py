@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from unittest.mock import Mock
 
 import numpy as np
+import pandas
 import pytest
 from annotated_types import Ge, Gt, Interval, Le, Lt
 from hypothesis import given
@@ -143,6 +147,54 @@ def test_values_within_bounds() -> None:
     """None and infinity pass where a field admits them, several values one by one; numbers of NumPy, and lists."""
     check_fields(Sized(limit=None, ratios=(1.0, 10.0), free=inf))
     check_fields(Composed(nodes=np.int32(4), share=np.float32(0.5), ratios=[2, 3.0], part=Sized()))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Extended(Sized):
+    """Somebody's own dataclass, with a type that only type checkers know."""
+
+    until: datetime | None = None
+
+
+def test_of_a_type_that_only_type_checkers_know_the_rest_is_checked() -> None:
+    """Somebody's own dataclass of ours is one of ours."""
+    check_fields(Extended())
+    with pytest.raises(InvalidInput, match="nodes is 0"):
+        check_fields(Extended(nodes=0))
+
+
+class Read(NamedTuple):
+    """A record with what others hand over in place of ours."""
+
+    file: Path = Path("jobs.csv")
+    rows: Sequence[str] = ()
+    lenient: bool = False
+    seen: Any = None
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"file": PurePath("jobs.csv")},
+        {"rows": np.array(["a", "b"])},
+        {"rows": pandas.Series(["a", "b"])},
+        {"lenient": np.True_},
+        {"seen": Mock()},
+        {"seen": (Mock(), ast.parse("1"))},
+    ],
+)
+def test_what_works_as_well_is_taken(same: dict[str, Any]) -> None:
+    """Another kind of path, an array for a list, a truth value of NumPy; a stand-in for a record is not looked into."""
+    check_fields(Read(**same))
+
+
+@pytest.mark.parametrize(
+    "other", [{"rows": np.array([1, 2])}, {"rows": np.zeros((2, 2))}, {"lenient": np.array([True])}]
+)
+def test_arrays_of_other_things_are_refused(other: dict[str, Any]) -> None:
+    """What is in an array is looked at as what is in a list; a table is none."""
+    with pytest.raises(InvalidInput):
+        check_fields(Read(**other))
 
 
 @checked
