@@ -25,7 +25,7 @@ from scheduler.placement.exact.bands import lay_bands, partitions
 from scheduler.placement.exact.bounds import LEAST, POINTS, SLACK, usable_domains
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.goals import GoalSearch
-from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.lattice import Lattice, PairSearch, pair_cost
 from scheduler.placement.exact.level_bounds import LINES, LevelBounds, LineTouches, largest_of, unrefuted, weights_of
 from scheduler.placement.exact.line_counts import LineCounts
 from scheduler.placement.exact.params import ExactParams
@@ -872,7 +872,8 @@ class CloserSearch:
             for place, (number, pair) in enumerate(product(range(len(fitting)), roomiest)):
                 left = len(fitting) * len(pairs) - place
                 if place and clock() >= wanted.end:
-                    known[number], least = -inf, [(1, 1)]
+                    fewest = min(pair_cost(above, closer.job.alpha) for above in wanted.least)
+                    known[number], least = min(known[number], fewest), [(1, 1)]
                     continue
                 of_pair = replace(wanted, end=clock() + (wanted.end - clock()) / left)
                 bound, unrefuted_here = self._search_held(of_pair, fitting[number], pair)

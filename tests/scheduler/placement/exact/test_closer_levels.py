@@ -309,7 +309,7 @@ def test_racks_touch_as_many_as_their_leaves() -> None:
         ((1, 3), (1, 1), (3,), (1, 1), (2,), (2,), (3,), (2,), (1, 1), (1,), (1, 1)),
         ((1,), (2, 3), (1,), (3,), (2, 3), (1,), (1,), (1,), (1,), (2,), (2,)),
     )
-    outcome = placed(leaves(*pods), Job("job", Parallelism(tp=8, dp=5, pp=8), alpha=0.7, level="pod"), 0.5)
+    outcome = placed(leaves(*pods), Job("job", Parallelism(tp=8, dp=5, pp=8), alpha=0.7, level="pod"), 2.0)
     assert (outcome.closer["leaf"].dp, outcome.closer["leaf"].pp, outcome.closer["leaf"].proved) == (3, 6, True)
     assert outcome.proposal.closer_bounds["rack"] == pytest.approx(0.7 * 3 + 0.3 * 7)
 
