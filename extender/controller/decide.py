@@ -873,11 +873,15 @@ def cut_groups(fleet: Fleet, plan: GangPlan) -> list[CutGroup]:
 
 
 def spread_now(fleet: Fleet, plan: GangPlan) -> tuple[int, int] | None:
-    """Return the spread of a plan on the labels of now; ``None`` = nobody knows it of one of its nodes."""
+    """Return the spread of a plan on the labels of now; ``None`` = nobody knows it of one of its nodes, or they are not
+    as many as its job has.
+    """
     tree, job = fleet.table.tree, plan.spec.job(str(plan.key))
     if tree is None or job is None or not all(name in fleet.table.index_of for name in plan.nodes_by_rank):
         return None
     job = job.replace(gpus_per_node=plan.gpus_per_node)
+    if job.grid.cells != len(plan.nodes_by_rank):
+        return None
     with suppress(ArnoldError):  # the cluster has not this level any more
         of_level = spread_by_level(tree, job.grid, by_cell(tree, job, plan.node_names))[tree.level(job.level).name]
         return of_level["dp"], of_level["pp"]

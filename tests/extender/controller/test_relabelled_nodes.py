@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from extender.plans.gang_plan import PlanPhase
+from extender.plans.gang_plan import PlanPhase, PlanSpec
 from tests.extender.controller.world import World
 from tests.extender.things import MINIPOD, node, pod_json
 from tests.facts import says
@@ -122,3 +124,18 @@ def test_the_plan_says_what_its_nodes_are_worth_now() -> None:
     moved(world, "m0-1", "mp0")
     assert (world.plan("g").spread, world.plan("g").gap) == ((1, 1), 0.0)
     assert world.plan("g").nodes == ("m0-0", "m0-1", "m0-2")
+
+
+@pytest.mark.parametrize("pods", [2, 4])
+def test_a_plan_of_another_size_than_its_job_keeps_no_gang_waiting(pods: int) -> None:
+    """Somebody has edited it: what its nodes are worth is left as it is, and another gang is planned."""
+    world = running(3, {})
+    plan = world.plan("g")
+    job = plan.spec.job("g")
+    assert job is not None
+    other = job.replace(parallelism=replace(job.parallelism, dp=pods))
+    world.write(plan.replace(spec=PlanSpec.of(other, dialect=plan.spec.dialect, priority=plan.spec.priority)))
+    world.gang("later", 1)
+    world.settle()
+    assert world.plan("g").nodes == plan.nodes
+    assert len(world.plan("later").nodes) == 1
