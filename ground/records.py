@@ -179,6 +179,8 @@ def check_fields(record: Any, *, error: type[InvalidInput] = InvalidInput, withi
     for field_check in _field_checks(cast("Any", type(record))):
         value = getattr(record, field_check.name)
         field_check.check(value, where=within + field_check.name, error=error)
+        if value is None or type(value) in SIMPLE:  # as most are: nothing is in it
+            continue
         held = value.values() if isinstance(value, Mapping) else value
         for part in held if held is not value or type(value) in (tuple, list) else (value,):
             check_fields(part, error=error, within=f"{within}{field_check.name}.")
@@ -232,7 +234,7 @@ def _test_of(hint: Any) -> Callable[[Any], bool]:
 
         return admitted
     if hint in (int, float):
-        numbers: Any = Integral if hint is int else Real
+        numbers: Any = (int, Integral) if hint is int else (float, Real)  # the usual ones are told soonest
         return lambda value: isinstance(value, numbers) and not isinstance(value, bool) and -inf <= value <= inf
     if hint is bool:  # one of NumPy's too
         return lambda value: (
