@@ -108,7 +108,7 @@ class PlanSpec(StoredPart, frozen=True):
 
     def job(self, name: str) -> Job | None:
         """Return the job that was asked for, a cell for each pod; ``None`` while the gang is not understood."""
-        if not self.parallelism:
+        if not self.parallelism or not self.gpus_per_pod:
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
         given: dict[str, Any] = {name: value for name in OF_JOB if (value := getattr(self, name)) is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from extender.plans.gang_plan import PlanPhase, PlanSpec
@@ -126,15 +127,16 @@ def test_the_plan_says_what_its_nodes_are_worth_now() -> None:
     assert world.plan("g").nodes == ("m0-0", "m0-1", "m0-2")
 
 
-@pytest.mark.parametrize("pods", [2, 4])
-def test_a_plan_of_another_size_than_its_job_keeps_no_gang_waiting(pods: int) -> None:
+@pytest.mark.parametrize(("pods", "gpus"), [(2, 8), (4, 8), (3, 0)])
+def test_a_plan_of_another_size_than_its_job_keeps_no_gang_waiting(pods: int, gpus: int) -> None:
     """Somebody has edited it: what its nodes are worth is left as it is, and another gang is planned."""
     world = running(3, {})
     plan = world.plan("g")
     job = plan.spec.job("g")
     assert job is not None
     other = job.replace(parallelism=replace(job.parallelism, dp=pods))
-    world.write(plan.replace(spec=PlanSpec.of(other, dialect=plan.spec.dialect, priority=plan.spec.priority)))
+    spec = PlanSpec.of(other, dialect=plan.spec.dialect, priority=plan.spec.priority)
+    world.write(plan.replace(spec=msgspec.structs.replace(spec, gpus_per_pod=gpus)))
     world.gang("later", 1)
     world.settle()
     assert world.plan("g").nodes == plan.nodes
