@@ -25,7 +25,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ from extender.plans.gang_plan import (
 from extender.texts import clip, named
 from ground.errors import ArnoldError, few
 from ground.quantities import plural
-from scheduler.job import Family
+from scheduler.job import Family, Job
 from scheduler.objective import spread_by_level
 from scheduler.queue.run_times import Prediction
 from topology.cluster import Level
@@ -851,12 +851,18 @@ class CutGroup(NamedTuple):
     domain_of: Mapping[int, int]  # its ranks of nodes, and the domain of each
 
 
+@lru_cache(maxsize=256)  # bound gangs are looked at in every decision; a job of 2,048 nodes takes 0.4 MB
+def _job_on_nodes(spec: PlanSpec, gpus_per_node: int) -> Job | None:
+    """Return the job of a plan, a cell for each node; ``None`` while the gang is not understood."""
+    job = spec.job("gang")
+    return None if job is None else job.replace(gpus_per_node=gpus_per_node)
+
+
 def cut_groups(fleet: Fleet, plan: GangPlan) -> list[CutGroup]:
     """Return those of a plan on the labels of now; nodes that the cluster has not any more lie nowhere."""
-    tree, job = fleet.table.tree, plan.spec.job(str(plan.key))
+    tree, job, index_of = fleet.table.tree, _job_on_nodes(plan.spec, plan.gpus_per_node), fleet.table.index_of
     if tree is None or job is None or not (job.holds or job.tp_level):
         return []
-    job, index_of = job.replace(gpus_per_node=plan.gpus_per_node), fleet.table.index_of
     try:
         holds = [(hold.family, tree.level(hold.level)) for hold in job.holds_on(tree)]
     except ArnoldError:  # the cluster has not these levels any more
@@ -876,10 +882,9 @@ def spread_now(fleet: Fleet, plan: GangPlan) -> tuple[int, int] | None:
     """Return the spread of a plan on the labels of now; ``None`` = nobody knows it of one of its nodes, or they are not
     as many as its job has.
     """
-    tree, job = fleet.table.tree, plan.spec.job(str(plan.key))
+    tree, job = fleet.table.tree, _job_on_nodes(plan.spec, plan.gpus_per_node)
     if tree is None or job is None or not all(name in fleet.table.index_of for name in plan.nodes_by_rank):
         return None
-    job = job.replace(gpus_per_node=plan.gpus_per_node)
     if job.grid.cells != len(plan.nodes_by_rank):
         return None
     with suppress(ArnoldError):  # the cluster has not this level any more
