@@ -141,3 +141,15 @@ def test_a_plan_of_another_size_than_its_job_keeps_no_gang_waiting(pods: int, gp
     world.settle()
     assert world.plan("g").nodes == plan.nodes
     assert len(world.plan("later").nodes) == 1
+
+
+@pytest.mark.parametrize("bad", [{"alpha": 2.0}, {"spread_cost": -1.0}, {"microbatches": 0}])
+def test_a_plan_whose_job_cannot_be_keeps_no_gang_waiting(bad: dict[str, float]) -> None:
+    """Somebody has edited it past what a job may be, as a server without our schema lets him: nobody else waits."""
+    world = running(3, {})
+    plan = world.plan("g")
+    world.write(plan.replace(spec=msgspec.structs.replace(plan.spec, **bad)))
+    world.gang("later", 1)
+    world.settle()
+    assert world.plan("g").nodes == plan.nodes
+    assert len(world.plan("later").nodes) == 1
