@@ -554,8 +554,14 @@ _JOBS = re.compile(r"\A\s*JOBID\b")
 _STARTS = re.compile(r"^\s*JOBID\b.*\bSTART_TIME\b", re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 INELIGIBLE = (
-    *("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"),
-    *("launch failed requeued held", "launch_failed_requeued_held"),
+    "BeginTime",
+    "Dependency",
+    "DependencyNeverSatisfied",
+    "JobHeldUser",
+    "JobHeldAdmin",
+    "JobHoldMaxRequeue",
+    "launch failed requeued held",
+    "launch_failed_requeued_held",
 )
 """Reasons of jobs that wait for something else than nodes: Slurm plans none for them."""
 

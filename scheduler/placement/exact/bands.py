@@ -203,7 +203,8 @@ def tabu_bands(
         held = []
         rooms, many = np.unique(search.capacities[0], return_counts=True)
         for widths in search.widths:
-            rows = np.minimum(problem.rows, rooms[:, None] // (different := np.unique(widths)))
+            different = np.unique(widths)
+            rows = np.minimum(problem.rows, rooms[:, None] // different)
             held.append(int(many @ (rows * different).max(axis=1)))
         order = order[np.array(held)[order] >= problem.cells]
     search = search.take(order[: min(searched, max(1, TOGETHER // search.swaps))])
