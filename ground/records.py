@@ -162,11 +162,11 @@ def _field_check(name: str, hint: Any) -> FieldCheck:
 @cache
 def _field_checks(kind: type) -> tuple[FieldCheck, ...]:
     """Return the checks of the fields of a dataclass or named tuple, of any other type none."""
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", ())
     hints = dict[str, Any]()
-    for base in reversed(kind.__mro__):
+    for base in reversed(kind.__mro__) if names else ():  # annotations of other types are nobody's to read
         with suppress(NameError):  # somebody's own, with a type that is imported for type checkers alone
             hints |= field_hints(base)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", ())
     return tuple(_field_check(name, hints[name]) for name in names if name in hints)
 
 

@@ -163,6 +163,12 @@ def test_of_a_type_that_only_type_checkers_know_the_rest_is_checked() -> None:
         check_fields(Extended(nodes=0))
 
 
+class Unreadable:
+    """Somebody's own class with an annotation that says no type, as those of ``type`` cannot be read on Python 3.14."""
+
+    size: "no type"  # type: ignore[valid-type] # noqa: F722
+
+
 class Read(NamedTuple):
     """A record with what others hand over in place of ours."""
 
@@ -181,6 +187,7 @@ class Read(NamedTuple):
         {"lenient": np.True_},
         {"seen": Mock()},
         {"seen": (Mock(), ast.parse("1"))},
+        {"seen": (Unreadable(), Unreadable, type)},
     ],
 )
 def test_what_works_as_well_is_taken(same: dict[str, Any]) -> None:
