@@ -403,7 +403,9 @@ def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangP
     if not any(nodes) or any(pod is None and rank not in gang.done for rank, pod in enumerate(pods)):
         return None
     base = plan or GangPlan(gang.key, PlanPhase.WAITING)
-    for pods_per_node in _sharings(context, gang, nodes):
+    # where none wants another node, what the nodes have by now does not matter
+    together = () if None in nodes else (max(Counter(nodes).values()),)
+    for pods_per_node in (*_sharings(context, gang, nodes), *together):
         # the nodes that ranks have which share one, in no plan several; a node of several groups is in no plan either;
         # pods may have ended on a node that their ranks, or others, have moved from or to since
         groups = []
