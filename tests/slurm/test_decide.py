@@ -262,6 +262,19 @@ def test_a_job_too_large_for_the_cluster_is_in_nobodys_way() -> None:
     assert "could have 8 if all were free" in decision.reasons["1"]
 
 
+GPUS = dict(zip(NODES, ["gpu:a100:2"] * 5 + ["gpu:h100:2"] * 2 + ["gpu:a100:1,gpu:h100:1"], strict=True))
+
+
+@pytest.mark.parametrize(("gpus", "nodes"), [("gpu:h100:2", {"n06", "n07"}), ("gres/gpu:h100:2", {"n06", "n07"})])
+def test_a_job_that_asks_for_a_type_of_gpu(gpus: str, nodes: set[str]) -> None:
+    """It is planned on nodes of that type, where Slurm starts it; another type would lie closer together."""
+    (update,) = decided(looked(job(count=2, gpus=gpus, comment="arnold: tp=2,dp=2"), gres=GPUS)).updates
+    assert {*update.nodes} == nodes
+    decision = decided(looked(job(count=3, gpus=gpus, comment="arnold: tp=2,dp=3"), gres=GPUS))
+    assert decision.states == {"1": "asked"}
+    assert says(decision.reasons["1"], "could have 2", "6 with another type")
+
+
 def test_a_job_whose_partition_is_closed_is_told_so() -> None:
     """None of the eight nodes could be had if all were free: four are in its partition, and that is down."""
     partitions = (
