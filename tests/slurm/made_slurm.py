@@ -46,7 +46,8 @@ def looked(
 ) -> LiveSlurm:
     """The look at it with some jobs, its nodes idle and with GPUs of no type unless said otherwise."""
     lines = (
-        f"NodeName={node} Gres={(gres or {}).get(node, 'gpu:2')} State={(states or {}).get(node, 'IDLE')} Partitions=all ActiveFeatures=fast"
+        f"NodeName={node} Gres={(gres or {}).get(node, 'gpu:2')} "
+        f"State={(states or {}).get(node, 'IDLE')} Partitions=all ActiveFeatures=fast"
         for node in NODES
     )
     texts = {"nodes": "\n".join(lines) + "\n", "partitions": partitions, "reservations": reservations}
