@@ -13,17 +13,18 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from arnold.console.interrupts import stopped_by
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.cluster_options import SINGLE_NODES, SLURM, ClusterFiles
 from arnold.options.command import Command, Group, JsonCommand
@@ -243,15 +244,11 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
     $ arnold slurm serve
     $ arnold slurm serve --policy fifo-backfill --reserve-from 32
     """
-    import signal
-
     from scheduler.queue.policy import live_policy
     from slurm.serve import Service
 
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from).run(stop)
+    with stopped_by(signal.SIGTERM, signal.SIGINT) as stop:
+        Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from).run(stop)
 
 
 @command.command("page", cls=Command)
