@@ -74,8 +74,8 @@ def test_two_jobs_take_turns() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 def test_nodes_that_are_away_when_a_job_comes_are_its_own_when_they_are_back(policy: QueuePolicy) -> None:
-    """The only node fails at 5 s, a job of all its GPUs comes at 10, and the node is back at 500: rounds begin every 360 s
-    from 0, when a job of 100 s that is interrupted came, so both run from 720 on, one after the other: 820 and 1,180.
+    """The only node fails at 5 s, a job of all its GPUs comes at 10, and the node is back at 500.  Rounds begin every
+    360 s from 0, when a job of 100 s that fails came: so both run from 720 on, one after the other, to 820 and 1,180.
     """
     jobs = [a_job(0, 100.0, gpus=1), a_job(1, 100.0, gpus=2, submit=10.0)]
     engine = engine_of([one_type(job) for job in jobs], cluster_of(A=1), policy)
