@@ -38,6 +38,7 @@ from scheduler.job import Job
 from scheduler.job_files.job_file import load_job
 from scheduler.job_on_cluster import before_it_goes
 from scheduler.outcome import Instance, Outcome
+from scheduler.placement.admission import typed
 from scheduler.placement.types import Limits
 from scheduler.queue.live_pass import LiveNodes, plan_waiting
 from scheduler.queue.policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, RunningEntry, Waiting
@@ -45,6 +46,7 @@ from slurm.live import OURS, LiveSlurm, SlurmJob
 from slurm.request import GridRequest, asked_in, job_file_of
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.node_names import expand_hostlist, fold_hostlist
+from topology.slurm_nodes import gpu_type_of
 
 WAIT = 10 * MINUTE  # that a job waits for its plan at most, unless it is prolonged: as in job_submit.lua
 NEARLY = 2 * MINUTE  # before its begin a wait is prolonged: time for a look or two, and a restart
@@ -159,7 +161,7 @@ class SlurmQueue:
             if asked.fault or not job.number.isdecimal():
                 fault = asked.fault or "an array or a heterogeneous job is several jobs, and has no one order of ranks"
                 raise InvalidInput(fault)
-            of_grid = grid_job(asked.grid, self.live.base)
+            of_grid = on_type(grid_job(asked.grid, self.live.base), self.live.base, job.gpus)
             if job.count != (nodes := of_grid.grid.cells):
                 raise InvalidInput(f"its grid takes {nodes} nodes, and it asks for {job.count}: give --nodes={nodes}")
             could_have = self.live.free_for(job)
@@ -190,7 +192,7 @@ class SlurmQueue:
             seconds = None if job.seconds in (None, inf) else job.seconds
             self._waiting[int(job.number)] = QueuedJob(
                 int(job.number), job.priority, job.submitted, nodes, of_grid.gpus_per_node, seconds, seconds,
-                namespace=job.account,
+                gpu_types=of_grid.gpu_types, namespace=job.account,
             )  # fmt: skip
             return "asked"
         return "begins after others"
@@ -269,7 +271,7 @@ class SlurmState(LiveNodes):
     def __init__(self, queue: SlurmQueue) -> None:
         self._queue, self._live, self.version = queue, queue.live, 0
         super().__init__(self._live.base, self._live.now)
-        self._masks: dict[int, BoolArray] = {}
+        self._masks: dict[object, BoolArray] = {}
 
     def changed(self) -> None:
         """Note that something was planned."""
@@ -302,14 +304,22 @@ class SlurmState(LiveNodes):
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which the job could use if nothing were in use."""
         cluster = self._live.free_for(self._live.by_number[str(job.key)])
-        if id(cluster) not in self._masks:  # the look keeps it, so that no other has its id
-            self._masks[id(cluster)] = cluster.emptied().idle
-        return self._masks[id(cluster)]
+        if (about := (id(cluster), job.gpu_types)) not in self._masks:  # the look keeps it, so that no other has its id
+            self._masks[about] = cluster.emptied().idle & typed(cluster, job.gpu_types)
+        return self._masks[about]
 
     def share(self, namespace: str) -> float:
         """Return the GPUs that an account has."""
         of = self._live.by_number
         return sum(row.gpus * len(row.places) for row in self.running if of[row.key].account == namespace)
+
+
+def on_type(job: Job, cluster: Cluster, *resources: str) -> Job:
+    """Return a job on the type of GPU that lists of resources name, such as ``gpu:h100:8``; the same job where they
+    name none of the cluster's.
+    """
+    gpu_type = gpu_type_of(*resources)
+    return job.replace(gpu_types=(gpu_type,)) if gpu_type and gpu_type in cluster.gpu_types else job
 
 
 @lru_cache(maxsize=4096)

@@ -49,7 +49,8 @@ _OF_A_PLAN = re.compile(rf"{OURS}\d+")
 COLUMNS = {
     "number": "%i", "state": "%T", "reason": "%r", "partition": "%P", "features": "%f", "reservation": "%v",
     "limit": "%l", "count": "%D", "priority": "%Q", "submitted": "%V", "begin": "%S", "ends": "%e", "owner": "%u",
-    "account": "%a", "nodes": "%N", "required": "%n", "excluded": "%x", "planned": "%Y", "name": "%j", "comment": "%k",
+    "account": "%a", "nodes": "%N", "required": "%n", "excluded": "%x", "planned": "%Y", "gpus": "%b",
+    "name": "%j", "comment": "%k",
 }  # fmt: skip
 """What is asked of each job, by the letters of ``squeue --format``."""
 
@@ -76,6 +77,7 @@ class SlurmJob:
     required: str
     excluded: str
     planned: str
+    gpus: str  # that it asks for on each node, a list of trackable resources: gres/gpu:h100:8
     name: str
     comment: str
 
@@ -100,8 +102,8 @@ class SlurmJob:
             priority=int(text["priority"]) if text["priority"].isdecimal() else 0,
             submitted=slurm_time(text["submitted"]) or 0.0, begin=slurm_time(text["begin"]),
             ends=slurm_time(text["ends"]), owner=text["owner"], account=text["account"], nodes=text["nodes"],
-            required=text["required"], excluded=text["excluded"], planned=text["planned"], name=row["name"],
-            comment=text["comment"],
+            required=text["required"], excluded=text["excluded"], planned=text["planned"],
+            gpus=text["gpus"].replace("gres:gpu", "gpu"), name=row["name"], comment=text["comment"],
         )  # fmt: skip
 
 

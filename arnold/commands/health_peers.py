@@ -6,16 +6,15 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
+from arnold.console.interrupts import stopped_by
 from arnold.console.output import answer, as_written, note, print_rows, prints_json, progress, save_flags
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import FILE, file_option, options_of
@@ -157,7 +156,7 @@ def watch(
         # A store that cannot be written to is told of before anything is asked.
         record_findings(store, (), now=datetime.now(UTC))
     told = set[str]()
-    with stopped_by_sigterm() as stop:
+    with stopped_by(signal.SIGTERM) as stop:
         for seen in rounds(endpoint, plan, settings, stop=stop):
             made = seen if yes else within_share(seen)
             if made.error is not None and once:
@@ -171,17 +170,6 @@ def watch(
             tell_round(document, told)
             if once:
                 return
-
-
-@contextmanager
-def stopped_by_sigterm() -> Iterator[Event]:
-    """Yield an event that SIGTERM sets, in place of ending the program."""
-    stop = Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def tell_round(document: WatchDocument | GangsWatchedDocument, told: set[str]) -> None:

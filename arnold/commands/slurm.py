@@ -13,17 +13,18 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from arnold.console.interrupts import stopped_by
 from arnold.console.output import answer, exit_code, progress
 from arnold.options.cluster_options import SINGLE_NODES, SLURM, ClusterFiles
 from arnold.options.command import Command, Group, JsonCommand
@@ -63,6 +64,7 @@ FLAGS = frozenset(
 LETTERS = {
     "C": "constraint",
     "F": "nodefile",
+    "G": "gpus",
     "H": "hold",
     "M": "clusters",
     "N": "nodes",
@@ -84,6 +86,9 @@ FROM_ENVIRONMENT = {
     "time": "SBATCH_TIMELIMIT",
     "constraint": "SBATCH_CONSTRAINT",
     "reservation": "SBATCH_RESERVATION",
+    "gres": "SBATCH_GRES",
+    "gpus": "SBATCH_GPUS",
+    "gpus-per-node": "SBATCH_GPUS_PER_NODE",
     "array": "SBATCH_ARRAY_INX",
     "clusters": "SBATCH_CLUSTERS",
     "wait": WAIT,
@@ -243,15 +248,11 @@ def serve(*, orders: str | None, policy: str, reserve_from: int) -> None:
     $ arnold slurm serve
     $ arnold slurm serve --policy fifo-backfill --reserve-from 32
     """
-    import signal
-
     from scheduler.queue.policy import live_policy
     from slurm.serve import Service
 
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from).run(stop)
+    with stopped_by(signal.SIGTERM, signal.SIGINT) as stop:
+        Service(_orders(orders), live_policy(policy), click.echo, reserved_from=reserve_from).run(stop)
 
 
 @command.command("page", cls=Command)
@@ -485,12 +486,17 @@ def _planned(grid: str, wish: Submission) -> tuple[Instance, Outcome]:
     """Return the job on the nodes that it could have now, and where it goes."""
     from scheduler.algorithm_run import run
     from scheduler.job_files.job_file import load_job
+    from slurm.decide import on_type
 
     asked: dict[str, Any] = {name: value for name in COUNT if (value := wish.options.get(name))}
     files = ClusterFiles(cluster=SLURM, **asked)
     inputs = PlacementInputs(files, JobFiles(), OwnRecords(), Overrides(), Limits())
     loaded = files.read_aloud()
-    instance = inputs.instance(loaded, load_job(job_file_of(grid), cluster=loaded.cluster))
+    job_file = load_job(job_file_of(grid), cluster=loaded.cluster)
+    options = (wish.options.get(name, "") for name in ("gpus-per-node", "gpus"))
+    resources = [wish.options.get("gres", ""), *(f"gpu:{gpus}" for gpus in options)]
+    job_file = replace(job_file, job=on_type(job_file.job, loaded.cluster, *resources))
+    instance = inputs.instance(loaded, job_file)
     with progress("Placing the job") as say:
         outcome = run(ALGORITHMS.load("exact"), instance.cluster, instance.job, replace(Limits(), progress=say))
     return instance.settled(outcome), outcome

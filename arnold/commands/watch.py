@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.health_peers import stopped_by_sigterm, tell_round
+from arnold.commands.health_peers import tell_round
+from arnold.console.interrupts import stopped_by
 from arnold.options.cluster_options import KUBERNETES
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of
@@ -75,7 +77,7 @@ def command(
     )
     record_findings(store, (), now=datetime.now(UTC))  # one that cannot be written to is told of before anything
     told = set[str]()
-    with stopped_by_sigterm() as stop:
+    with stopped_by(signal.SIGTERM) as stop:
         due = 0.0  # when the nodes are compared next, by the steady clock
         while not stop.is_set():
             begun = time.monotonic()

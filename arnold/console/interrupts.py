@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from types import FrameType
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -154,3 +155,26 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stopped_by(*numbers: signal.Signals) -> Iterator[threading.Event]:
+    """Yield an event that signals set, in place of ending the program.
+
+    A handler must not set it by itself: the wait that it interrupts may hold the lock of the event just then, and both
+    would stand still.  It puts into a queue, which may be interrupted anywhere, and a thread sets the event.
+    """
+    stop, heard = threading.Event(), SimpleQueue[bool]()
+
+    def listen() -> None:
+        if heard.get():
+            stop.set()
+
+    threading.Thread(target=listen, name="stops", daemon=True).start()
+    before = {number: signal.signal(number, lambda *_: heard.put(True)) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        heard.put(False)

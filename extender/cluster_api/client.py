@@ -221,6 +221,7 @@ kinds of which it has seen nothing happen."""
 
 READ_BYTES = 2**21  # of an answer that are held before they are read: an object of a watch may have a megabyte
 ATTEMPTS = 4  # tries of a request that the server is too busy to look at
+MOST_PAUSE = 10.0  # seconds between them, whatever it asks for: meanwhile a write holds its turn
 
 PatchKind = Literal["json-patch", "merge-patch", "strategic-merge-patch"]
 """RFC 6902 (a list of operations), RFC 7386 (a piece of the object), or that with lists merged by key, as Kubernetes
@@ -378,7 +379,8 @@ class ClusterApi:
             except Busy as error:
                 if error.status != 429:
                     raise
-                await asyncio.sleep(max(error.retry_after, 0.1 * 2**attempt) * uniform(1, 1.2))
+                pause = max(min(error.retry_after, MOST_PAUSE), 0.1 * 2**attempt)
+                await asyncio.sleep(pause * uniform(1, 1.2))
         return await self._ask_once(method, path, **sent)
 
     async def _ask_once(self, method: str, path: str, *, most_bytes: int | None = None, **sent: Any) -> bytes:
@@ -397,7 +399,7 @@ class ClusterApi:
         if 200 <= response.status < 300:
             return answer
         seconds = response.headers.get("Retry-After", "")
-        retry_after = float(seconds) if seconds.isdigit() else 0.0
+        retry_after = float(seconds) if seconds.isdecimal() else 0.0
         raise refusal(response.status, answer, where=f"{method} {path}", retry_after=retry_after)
 
     async def _send(

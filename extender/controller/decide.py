@@ -67,6 +67,7 @@ PREEMPTED = "Preempted"  # another's plan names it as a victim; as long as that 
 PREEMPTING = "Preempting"  # it has its nodes as soon as others have left them
 LOST = "PlanLost"  # it has nodes for some pods only, and no plan said so
 BEHIND = "BehindOthers"  # it has rested, and others that came before go first
+GROWING = "Growing"  # of condition Healthy: it is to have more ranks, and all is as planned but for these
 
 
 def decide(
@@ -402,7 +403,9 @@ def _read_off_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangP
     if not any(nodes) or any(pod is None and rank not in gang.done for rank, pod in enumerate(pods)):
         return None
     base = plan or GangPlan(gang.key, PlanPhase.WAITING)
-    for pods_per_node in _sharings(context, gang, nodes):
+    # where none wants another node, what the nodes have by now does not matter
+    together = () if None in nodes else (max(Counter(nodes).values()),)
+    for pods_per_node in (*_sharings(context, gang, nodes), *together):
         # the nodes that ranks have which share one, in no plan several; a node of several groups is in no plan either;
         # pods may have ended on a node that their ranks, or others, have moved from or to since
         groups = []
@@ -655,10 +658,10 @@ def _advance(context: Context, progress: PlanProgress, unfit: UnfitRanks, *, gro
         pods = named(place.pod.name for place in progress.misplaced)
         ills.append(f"pinned elsewhere than planned: {pods}; to fix: delete them, so that they are made anew")
     old = new.condition("Healthy")
-    if grown is not None and not ills:
-        reason = "Growing"
-        # as long as it has no room the condition says why
-        ills.append(old.message if old is not None and old.reason == reason else _growth(plan, grown))
+    if grown is not None:
+        reason = reason if ills else GROWING
+        # as long as it has no room the condition says why, where nothing else is wrong
+        ills.append(old.message if old is not None and old.reason == reason == GROWING else _growth(plan, grown))
     if ills:
         new = new.with_condition("Healthy", False, reason, "; ".join(ills), context.now)
     elif old is not None and old.status != "True":

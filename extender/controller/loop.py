@@ -22,7 +22,7 @@ from extender.cluster_api.events import Regarding
 from extender.cluster_cache import key_of_pod
 from extender.controller import actions as act
 from extender.controller import pacing
-from extender.controller.decide import PREEMPTING, Obstacles, decide, nodes_of, spec_of, taking
+from extender.controller.decide import GROWING, PREEMPTING, Obstacles, decide, nodes_of, spec_of, taking
 from extender.controller.outlooks import Outlooks
 from extender.controller.store import Dependencies, NotLeading, SideWrites
 from extender.gangs.types import Gang, GangKey
@@ -486,7 +486,10 @@ def without_spare(before: GangPlan, stored: GangPlan | None, why: str, now: date
     :param stored: the plan that is stored; ``None`` = none is.
     """
     if stored is not None and stored.holding and len(before.nodes) > len(stored.nodes):
-        return stored.with_condition("Healthy", False, "Growing", why, now)  # it stays as it is until there is room
+        # it stays as it is until there is room; what else is wrong with it is told before
+        healthy = stored.condition("Healthy")
+        ill = healthy is not None and healthy.status != "True" and healthy.reason != GROWING
+        return stored if ill else stored.with_condition("Healthy", False, GROWING, why, now)
     new = before.with_condition("Healthy", False, "NoSpare", why, now)
     if before.holding:
         return new

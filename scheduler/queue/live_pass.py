@@ -13,6 +13,7 @@ import numpy as np
 from ground.errors import ArnoldError
 from scheduler.algorithm_run import run
 from scheduler.outcome import Instance, Outcome
+from scheduler.placement.admission import held_nodes
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.dispatch import Candidate, Dispatch
 from scheduler.queue.policy import ClusterState, Keep, QueuedJob, QueuePolicy, Running, Waiting
@@ -132,7 +133,7 @@ class LiveCluster(Protocol[K]):
 
 def plan_waiting(live: LiveCluster[K], policy: QueuePolicy, limits: Limits) -> None:
     """Ask one pass over the jobs that wait, promise nodes to those that have room, and say of the others why not."""
-    turns = LivePass(policy)
+    turns, held = LivePass(policy), dict[tuple[int, bytes], Mapping[str, int]]()
     while (candidate := turns.next(live.waiting(), cluster := live.state)) is not None:
         job, outcome = candidate.job, None
         key, usable = cast("K", job.key), cluster.usable(job)
@@ -142,6 +143,12 @@ def plan_waiting(live: LiveCluster[K], policy: QueuePolicy, limits: Limits) -> N
         try:
             if possible:
                 outcome, why = _placed(live, key, candidate, limits, usable=usable)
+            else:
+                if (alike := (job.gpus, usable.tobytes())) not in held:  # looked at once, whoever wants them
+                    whole = live.free_for(key, None)
+                    held[alike] = held_nodes(whole.cluster.emptied(), whole.job)
+                others = ", ".join(f"{nodes:,} {reason}" for reason, nodes in held[alike].items())
+                why += f" ({others})" if others else ""
         except ArnoldError as error:  # what it asks is not understood: it is in nobody's way
             possible, why = False, error.message
         if outcome is None:

@@ -22,7 +22,7 @@ GRID = "tp=2,dp=2,pp=2,alpha=0.7"  # four nodes of two GPUs
 JOB = SlurmJob(
     number="1", state="PENDING", reason="BeginTime", partition="all", features="", reservation="", seconds=600.0,
     count=4, priority=100, submitted=NOW - 60, begin=NOW + 540, ends=None, owner="ann", account="lab", nodes="",
-    required="", excluded="", planned="", name="train", comment=f"arnold: {GRID}",
+    required="", excluded="", planned="", gpus="", name="train", comment=f"arnold: {GRID}",
 )  # fmt: skip
 
 
@@ -42,10 +42,12 @@ def looked(
     reservations: str = "No reservations in the system\n",
     partitions: str = "PartitionName=all Default=YES MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=n[01-08] State=UP\n",
     topology: str = TOPOLOGY,
+    gres: Mapping[str, str] | None = None,
 ) -> LiveSlurm:
-    """The look at it with some jobs, its nodes idle unless said otherwise."""
+    """The look at it with some jobs, its nodes idle and with GPUs of no type unless said otherwise."""
     lines = (
-        f"NodeName={node} Gres=gpu:2 State={(states or {}).get(node, 'IDLE')} Partitions=all ActiveFeatures=fast"
+        f"NodeName={node} Gres={(gres or {}).get(node, 'gpu:2')} "
+        f"State={(states or {}).get(node, 'IDLE')} Partitions=all ActiveFeatures=fast"
         for node in NODES
     )
     texts = {"nodes": "\n".join(lines) + "\n", "partitions": partitions, "reservations": reservations}

@@ -6,6 +6,7 @@ import pytest
 
 from slurm import decide
 from slurm.decide import WAIT, SlurmQueue
+from tests.facts import says
 from tests.slurm.made_slurm import BLOCKS, GRID, NODES, NOW, TOPOLOGY, decided, job, looked, running
 
 ORDER = ("n01", "n03", "n05", "n07")
@@ -259,6 +260,29 @@ def test_a_job_too_large_for_the_cluster_is_in_nobodys_way() -> None:
     decision = decided(looked(large, job(2)))
     assert decision.states == {"1": "asked", "2": "planned"}
     assert "could have 8 if all were free" in decision.reasons["1"]
+
+
+GPUS = dict(zip(NODES, ["gpu:a100:2"] * 5 + ["gpu:h100:2"] * 2 + ["gpu:a100:1,gpu:h100:1"], strict=True))
+
+
+@pytest.mark.parametrize(("gpus", "nodes"), [("gpu:h100:2", {"n06", "n07"}), ("gres/gpu:h100:2", {"n06", "n07"})])
+def test_a_job_that_asks_for_a_type_of_gpu(gpus: str, nodes: set[str]) -> None:
+    """It is planned on nodes of that type, where Slurm starts it; another type would lie closer together."""
+    (update,) = decided(looked(job(count=2, gpus=gpus, comment="arnold: tp=2,dp=2"), gres=GPUS)).updates
+    assert {*update.nodes} == nodes
+    decision = decided(looked(job(count=3, gpus=gpus, comment="arnold: tp=2,dp=3"), gres=GPUS))
+    assert decision.states == {"1": "asked"}
+    assert says(decision.reasons["1"], "could have 2", "6 with another type")
+
+
+def test_a_job_whose_partition_is_closed_is_told_so() -> None:
+    """None of the eight nodes could be had if all were free: four are in its partition, and that is down."""
+    partitions = (
+        "PartitionName=all Default=YES Nodes=n[01-08] State=UP\nPartitionName=small Nodes=n[01-04] State=DOWN\n"
+    )
+    decision = decided(looked(job(partition="small"), partitions=partitions))
+    assert decision.states == {"1": "asked"}
+    assert says(decision.reasons["1"], "could have 0", "4 in the partition small", "DOWN")
 
 
 def test_the_reservation_of_suspects_is_not_a_plans() -> None:

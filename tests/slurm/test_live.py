@@ -14,7 +14,7 @@ ROW = {
     "number": "7", "state": "PENDING", "reason": "BeginTime", "partition": "all", "features": "(null)",
     "reservation": "(null)", "limit": "1-00:00:00", "count": "2", "priority": "4294901759", "submitted": "1795957918",
     "begin": "1795958518", "ends": "NONE", "owner": "ann", "account": "(null)", "nodes": "", "required": "",
-    "excluded": "", "planned": "(null)", "name": "train", "comment": "arnold: tp=2,dp=2",
+    "excluded": "", "planned": "(null)", "gpus": "gres:gpu:h100:8", "name": "train", "comment": "arnold: tp=2,dp=2",
 }  # fmt: skip
 
 
@@ -33,6 +33,7 @@ def test_a_row_as_a_real_squeue_prints_it() -> None:
     (job,) = jobs_in(printed(ROW))
     assert (job.number, job.features, job.reservation, job.account, job.ends) == ("7", "", "", "", None)
     assert (job.seconds, job.count, job.priority, job.begin) == (86_400.0, 2, 4294901759, 1795958518.0)
+    assert job.gpus == "gpu:h100:8"
     assert jobs_in("") == []
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from arnold.console.interrupts import asked_to_stop
+from arnold.console.interrupts import asked_to_stop, stopped_by
 from tests.facts import says
 
 
@@ -26,6 +26,17 @@ def test_the_first_signal_asks_and_the_second_interrupts() -> None:
         assert asked()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_signal_stops_whatever_the_wait_for_it_is_doing() -> None:
+    """It may come while the event that it sets is locked, as at the begin of each wait; then all is as before."""
+    before = signal.getsignal(signal.SIGTERM)
+    with stopped_by(signal.SIGTERM) as stop:
+        assert not stop.is_set()
+        with stop._cond:  # type: ignore[attr-defined] # what Event.wait holds
+            signal.raise_signal(signal.SIGTERM)
+        assert stop.wait(10)
     assert signal.getsignal(signal.SIGTERM) == before
 
 

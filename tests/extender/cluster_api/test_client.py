@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -160,6 +160,29 @@ def test_a_busy_server_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(Busy):
                 await api.create(PODS, {}, namespace="ns")
             assert len(server.asked) == 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("asked", "pauses"), [("3600", [10, 10, 10]), ("1", [1, 1, 1]), ("\u00b2", [0.2, 0.4, 0.8])])
+def test_how_long_a_busy_server_is_waited_for(
+    asked: str, pauses: Sequence[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it says, in seconds, and at most ten: a proxy may say an hour, for which nothing would be written."""
+    waited = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr("extender.cluster_api.client.uniform", lambda *_: 1.0)
+
+    async def scenario() -> None:
+        async with serving(always(429, **{"Retry-After": asked})) as (_, api):
+            monkeypatch.setattr("extender.cluster_api.client.asyncio.sleep", sleep)
+            with pytest.raises(Busy):
+                await api.get(NODES, "n")
+            monkeypatch.undo()
+        assert waited == pauses
 
     run(scenario)
 

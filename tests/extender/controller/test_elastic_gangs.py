@@ -15,6 +15,7 @@ from extender.verbs import planned_node
 from tests.case_counts import examples
 from tests.extender.controller.world import World
 from tests.extender.things import SPACE, Json, key, pod_json, uid
+from tests.facts import says
 
 INDEX = {"StatefulSet": "apps.kubernetes.io/pod-index", "Job": "batch.kubernetes.io/job-completion-index"}
 
@@ -195,6 +196,27 @@ def test_no_room_to_grow() -> None:
     world.settle()
     assert not world.gated("t-1")
     world.bind("t-1")
+    world.delete(*others)
+    world.run("t-4", "t-5")
+    assert (len(world.plan("t").nodes), healthy(world)) == (6, "")
+
+
+def test_no_room_to_grow_and_something_else_is_wrong() -> None:
+    """A gang whose growth has no room says that beside what else is wrong, once: it is not written again and again."""
+    world = running(4)
+    others = world.gang("b", 3)
+    world.settle()
+    world.bind(*others)
+    world.says(6)
+    world.make(4, 5, 6)  # the last is of seven that were asked for in between
+    world.settle()
+    assert says(healthy(world), "rank 6", "grows from 4 to 6")
+    written = world.version
+    world.settle()
+    assert world.version == written
+    world.delete("t-6")
+    world.settle()
+    assert says(healthy(world), "grows from 4 to 6", "no other node")
     world.delete(*others)
     world.run("t-4", "t-5")
     assert (len(world.plan("t").nodes), healthy(world)) == (6, "")

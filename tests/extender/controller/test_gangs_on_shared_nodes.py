@@ -226,6 +226,17 @@ def test_a_deleted_plan_is_read_off_the_pods(count: int) -> None:
     assert (plan.nodes, plan.pods_per_node, plan.spec.gpus_per_pod) == (before, 2, 4)
 
 
+def test_a_deleted_plan_of_pods_on_a_node_that_lost_a_gpu() -> None:
+    """Two pods run on a node that is too small for two by now: that is where they are, and no other is promised."""
+    world = bound(2)
+    before = world.plan("g")
+    set_node(world, before.node_names[0], gpus=7)
+    world.state.drop_plan(key("g"))
+    world.settle()
+    plan = world.plan("g")
+    assert (plan.phase, plan.nodes, plan.pods_per_node) == (PlanPhase.BOUND, before.nodes, 2)
+
+
 def test_pins_are_promises_while_the_plan_is_lost() -> None:
     """Of two pods to a node one waits for its gate: whole nodes stay promised, until a plan has nodes."""
     world = released(5)

@@ -201,7 +201,8 @@ class World:
             self.write(answer.plan.replace(phase=phase, expires=expires))
         elif action.else_keep is not None:
             self.write(action.else_keep)
-        elif not action.plan.holding:
-            told = without_spare(action.plan, self.state.plans.get(action.plan.key), "no spare", self.now)
+        else:
+            why = f"{action.why}, and no other node can be had"
+            told = without_spare(action.plan, self.state.plans.get(action.plan.key), why, self.now)
             if told != self.state.plans.get(action.plan.key):
                 self.write(told)
