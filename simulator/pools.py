@@ -239,6 +239,9 @@ class NodePool:
                 fix = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
                 raise Disagreement("constraints", f"{wanted}; {why}", fix=fix)
         self._needs[key] = need
+        if record.speed:
+            # as it may lie on each type of GPU while nothing is away: a node that fails changes no job
+            self.types.allocations(record, self.need)
         return need
 
     def compartments(self, *, mix_types: bool) -> IntArray | None:

@@ -110,10 +110,13 @@ class RoundDispatch(Dispatch[J]):
         self.begins = self.freed = False
         self._fresh.clear()
         cluster = cast(RoundState, self.cluster)
-        jobs = cast(Sequence[RoundJob], [*self.backlog, *cluster.running])
+        units, everybody = cluster.units_by_type, [*self.backlog, *cluster.running]
+        # where nothing is left of the types of a job, nothing can be shared with it
+        there = [job for job in everybody if any(units[name] for name in cluster.allocations(job))]
+        jobs = cast(Sequence[RoundJob], there)
         plan = cast(RoundPolicy, self.policy).turns(jobs, cluster) if jobs else RoundPlan(())
         cluster.owe(plan.owed)
-        placed = {job.key for job in jobs if cluster.starting(job)}
+        placed = {job.key for job in everybody if cluster.starting(job)}
         stay = (turn for turn in plan.turns if turn.job.places and turn.job.allocation == turn.allocations[0])
         placed.update(turn.job.key for turn in stay)
         for turn in plan.turns:

@@ -18,11 +18,12 @@ from scheduler.queue.policy import QueuePolicy
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine import Engine, Overload
 from simulator.history import AttemptLog
-from simulator.hooks import SavedByRound
+from simulator.hooks import Incident, SavedByRound
 from simulator.job_record import JobRecord
 from simulator.replay import scaled_pace, slowed_by_type
 from simulator.sim_job import JobState, SimJob
 from tests.case_counts import examples
+from tests.simulator.incidents import Scripted
 from tests.simulator.runs import finished, go_on, log_attempts, placed
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -69,6 +70,17 @@ def test_two_jobs_take_turns() -> None:
     assert [job.end for job in run.jobs] == [1080.0, 1440.0]
     late = finished(engine_of(only_a, cluster, GavelMaxMin(), delay=60.0))
     assert [job.end for job in late.jobs] == [1560.0, 1920.0]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_nodes_that_are_away_when_a_job_comes_are_its_own_when_they_are_back(policy: QueuePolicy) -> None:
+    """The only node fails at 5 s, a job of all its GPUs comes at 10, and the node is back at 500.  Rounds begin every
+    360 s from 0, when a job of 100 s that fails came: so both run from 720 on, one after the other, to 820 and 1,180.
+    """
+    jobs = [a_job(0, 100.0, gpus=1), a_job(1, 100.0, gpus=2, submit=10.0)]
+    engine = engine_of([one_type(job) for job in jobs], cluster_of(A=1), policy)
+    engine.incidents = Scripted([Incident(5.0, "down", 0), Incident(500.0, "up", 0)])
+    assert sorted(job.end for job in finished(engine).jobs) == [820.0, 1180.0]
 
 
 def one_type(record: JobRecord) -> JobRecord:
