@@ -28,8 +28,8 @@ def load_solver() -> None:
 
 def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf) -> None:
     """Let a solver run for so many seconds of the clock, and so much deterministic time."""
-    # CP-SAT refuses a limit that is not positive
-    seconds = max(0.001, seconds)
+    # CP-SAT refuses a limit that is not positive, and a search may begin when all of its time has gone
+    seconds, effort = max(0.001, seconds), max(0.001, effort)
     if (wall := wall_left(seconds)) < inf:
         solver.parameters.max_time_in_seconds = max(0.001, wall)
     solver.parameters.max_deterministic_time = min(effort, seconds) if counts_work() else effort

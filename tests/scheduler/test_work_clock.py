@@ -9,7 +9,7 @@ from time import perf_counter, sleep
 import pytest
 from ortools.sat.python import cp_model
 
-from scheduler.placement.cpsat import limit_time, work_of
+from scheduler.placement.cpsat import Slice, limit_time, solve, work_of
 from scheduler.work_clock import (
     ClockKind,
     begin_again,
@@ -140,6 +140,15 @@ def test_solvers_are_limited_by_the_clock(kind: ClockKind, wall: float | None) -
         # some milliseconds have gone by
         assert wall - 1.0 < solver.parameters.max_time_in_seconds <= wall
     assert solver.parameters.max_deterministic_time == 2.0
+
+
+@pytest.mark.parametrize("kind", ["wall", "work"])
+def test_a_search_whose_time_has_gone_ends_at_once(kind: ClockKind) -> None:
+    """It has a thousandth of a second, enough for one variable."""
+    model = cp_model.CpModel()
+    model.minimize(model.new_bool_var(""))
+    with on_clock(kind, 7.0):
+        assert solve(model, Slice(-1.0, -1.0))[0] == "yes"
 
 
 def test_models_count() -> None:

@@ -16,8 +16,9 @@ job's partition counts, where that is known; else the first with ``cluster_defau
 else the first that is.
 
 Since 25.05 each node may say where it is, ``Topology=default:root:spine-1:leaf-2``: the switches above it, broad to
-close, in one topology or in several (``tree:leaf-2,blocks:b1``), of which one is read.  Where none says it
-(``topology/flat``) all nodes are one level.  States are read as of a list of ``--busy``.
+close, in one topology or in several (``tree:leaf-2,blocks:b1``), of which one is read.  In a ring (``r:ring-1:7``) and
+in a torus (``t:torus-1:0:3:2``) its position follows, which is no switch.  Where none says it (``topology/flat``) all
+nodes are one level.  States are read as of a list of ``--busy``.
 
 Source: the manual pages topology.conf(5), topology.yaml(5) and slurm.conf(5).
 """
@@ -236,7 +237,7 @@ def _lines(source: Source) -> Iterator[tuple[str, dict[str, str]]]:
         line = raw.split("#", 1)[0].rstrip()
         start = start if held else number
         if line.endswith("\\"):
-            held += line[:-1] + " "
+            held += line[:-1]  # the two are joined as they stand, also within a hostlist
             continue
         text, held = held + line, ""
         if not text.strip():
@@ -446,6 +447,11 @@ class SlurmListing(Marked, TopologyReader):
             rows = {name: row for name, row in rows.items() if row.gpus is None or row.gpus.physical}
         paths = {name: _paths(row.topology, row.place) for name, row in rows.items()}
         counts = Counter(topology for path in paths.values() for topology in path)
+        cyclic = {name for name in counts if _are_positions([path[name] for path in paths.values() if name in path])}
+        paths = {
+            name: {topology: path[:1] if topology in cyclic else path for topology, path in places.items()}
+            for name, places in paths.items()
+        }
         # the topology to read is that of the partition, else of those that most nodes are in the deepest
         chosen = self.topology
         if counts and chosen not in ("", *counts):
@@ -456,7 +462,8 @@ class SlurmListing(Marked, TopologyReader):
             depths = {name: max(len(path.get(name, ())) for path in paths.values()) for name in counts}
             chosen = chosen or max(counts, key=lambda name: (counts[name], depths[name]))
             several = f", of {some([*counts])}" if len(counts) > 1 else ""
-            notes.append(f"levels are the switches above the nodes in the topology {chosen}{several}")
+            levels_are = "the rings or tori" if chosen in cyclic else "the switches above the nodes"
+            notes.append(f"levels are {levels_are} in the topology {chosen}{several}")
             if outside := [name for name, path in paths.items() if chosen not in path]:
                 notes.append(f"below no switch of the topology {chosen}: {some(outside)}")
         else:
@@ -472,6 +479,15 @@ class SlurmListing(Marked, TopologyReader):
         places = [row.place for row in rows.values()]
         reading = place_nodes(names, placed, where=places.__getitem__, notes=notes)
         return Reading(reading.cluster, reading.notes, has_states=True)
+
+
+def _are_positions(places: Sequence[tuple[str, ...]]) -> bool:
+    """Return whether the places of nodes in a topology are positions in rings or tori: one number or three behind a
+    name, which no two nodes of that name have in common.
+    """
+    numbers = all(part.isdecimal() for place in places for part in place[1:])
+    several = len({place[0] for place in places}) < len(places)
+    return {len(place) for place in places} in ({2}, {4}) and numbers and several and len({*places}) == len(places)
 
 
 def _paths(topology: str, place: str) -> dict[str, tuple[str, ...]]:

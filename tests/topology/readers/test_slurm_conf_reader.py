@@ -24,7 +24,8 @@ SwitchName=s0 Nodes=dev[0-5]
 SwitchName=s1 Nodes=dev[6-11] LinkSpeed=100   # a comment
 switchname=s2 \\
    NODES="dev[12-17]"
-SwitchName=s3 Switches=s[0-2]
+SwitchName=s3 Switches=s0,\\
+s[1-2]
 """
 
 BLOCKS = """

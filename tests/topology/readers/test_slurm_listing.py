@@ -1,5 +1,6 @@
 """Slurm's nodes without a topology."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -164,6 +165,22 @@ def test_of_several_topologies_one_is_read() -> None:
     loaded = load_topology(Source("f", text), busy=[Source("p", partitions)])
     assert loaded.cluster.node("w1").path == ("s1", "l2")
     assert says(loaded.notes, "no switch", "1 (w2)")
+
+
+@pytest.mark.parametrize(
+    ("positions", "domains"),
+    [
+        (("ring-1:0", "ring-1:1", "ring-2:0", "ring-2:1"), ("ring-1", "ring-2")),
+        (("torus:0:0:0", "torus:1:0:0", "torus:0:1:0", "torus:1:1:0"), ("torus",)),
+        (("root:1", "root:1", "root:2", "root:2"), ("root",)),
+    ],
+)
+def test_positions_in_rings_and_tori_are_no_switches(positions: Sequence[str], domains: Sequence[str]) -> None:
+    """Each node has its own, which would be the closest level; switches with numbers for names have nodes in common."""
+    loaded = load_topology(Source("f", "".join(placed(f"w{i}", f"t:{at}") for i, at in enumerate(positions))))
+    assert loaded.cluster.levels[0].domains == domains
+    assert len(loaded.cluster.levels) == (2 if "root" in domains else 1)
+    assert says(loaded.notes, "levels are", "the topology t")
 
 
 @pytest.mark.parametrize("topology", ["default", "default:", ":leaf", "default:a::b"])
