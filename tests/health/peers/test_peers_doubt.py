@@ -11,9 +11,9 @@ from health.peers.comparison import ComparisonSettings, detect
 from health.peers.metrics import canonical, is_work
 from health.peers.streams import MetricRecording
 from health.peers.verdict import PeersVerdict, judge
-from topology.flags import FAULTY, WARNING
 from tests.facts import says
 from tests.health.peers.made import Array, recording, values
+from topology.flags import FAULTY, WARNING
 
 
 def verdict(metrics: dict[str, Array]) -> PeersVerdict:
