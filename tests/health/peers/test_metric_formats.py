@@ -229,8 +229,8 @@ def test_counters_are_compared_by_what_they_gain(read: Read) -> None:
 
 
 def test_what_held_a_clock_down_long_ago_is_no_evidence(read: Read) -> None:
-    """DCGM counts for how long power or heat held a GPU's clock down since it was started: one that gains nothing now is
-    as sound as those that never gained any.
+    """DCGM counts for how long power or heat held a GPU's clock down since it was started: one that gains nothing now
+    is as sound as those that never gained any.
     """
     rows = [
         f"{at},n{host},DCGM_FI_DEV_POWER_VIOLATION,{2_000_000 if host == 3 else 0}"
