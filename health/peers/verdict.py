@@ -252,8 +252,8 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, machi
 
 
 def _of_program(metric: str, stretch: Stretch, recording: MetricRecording) -> bool:
-    """Return whether a machine that stands out so may well be sound: it only has more to do for its CPU, as where rank 0
-    logs and writes checkpoints, or only codes that a program causes.
+    """Return whether a machine that stands out so may well be sound: it only has more to do for its CPU, as where rank
+    0 logs and writes checkpoints, or only codes that a program causes.
     """
     if is_code(metric):
         return all(code in PROGRAM_XIDS for code in _codes(recording.metrics[metric], stretch))
