@@ -18,7 +18,8 @@ import numpy as np
 from ground.errors import InvalidPlacement
 from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.objective import Evaluation, evaluate, goals, trivial_bound, worth_of
+from scheduler.job_on_cluster import on_nodes
+from scheduler.objective import TOLERANCE, Evaluation, evaluate, goals, trivial_bound, worth_of
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import prices_slow_nodes
 from scheduler.placement.types import Limits, PlacementAlgorithm
@@ -71,12 +72,12 @@ def audit(
     free[own] = cluster.gpus[own]
     # what was found about its own nodes since it started does not make the placement invalid
     opened = cluster.replace(free_gpus=free, kept_out={}).excused({*own.tolist()})
-    broken, judged = "", job
+    broken, judged = "", on_nodes(cluster, job, own.tolist())
     try:
-        evaluation = evaluate(opened, job, nodes)
+        evaluation = evaluate(opened, judged, nodes)
     except InvalidPlacement as error:
         # it runs all the same, by whatever rules it was started
-        judged = job.replace(holds=(), gpu_types=None, mix_types=True, level=cluster.level(job.level).name)
+        judged = judged.replace(holds=(), gpu_types=None, mix_types=True, level=cluster.level(job.level).name)
         opened = opened.replace(joined=True)
         broken, evaluation = error.message, evaluate(opened, judged, nodes)
     alone = np.zeros_like(free)
@@ -92,12 +93,16 @@ def audit(
 
 
 def _as_it_runs_or_better(outcome: Outcome, cluster: Cluster, job: Job, nodes: IntArray) -> Outcome:
-    """Return an outcome, or the placement as it runs with its bound, where that is valid there too and is better."""
-    worth = worth_of(cluster, job, nodes)
+    """Return an outcome, or the placement as it runs with its bound, where that is valid there too and is better: where
+    its GPUs are the faster for its objective, or as fast and its goals are met better.
+    """
+    worth = worth_of(cluster, on_nodes(cluster, job, nodes.ravel().tolist()), nodes)
     if worth is None or prices_slow_nodes(cluster, job):
         return outcome
-    if outcome.evaluation is not None and outcome.evaluation.goals <= worth.goals:
-        return outcome
+    if (known := outcome.evaluation) is not None:
+        costs = [of.objective / job.speed_on(of.gpu_types) for of in (known, worth)]
+        if costs[0] < costs[1] - TOLERANCE or (costs[0] <= costs[1] + TOLERANCE and known.goals <= worth.goals):
+            return outcome
     bound = trivial_bound(job) if outcome.bound is None else outcome.bound
     return replace(outcome, reason="").weighed(replace(outcome.proposal, nodes=nodes), worth, bound)
 

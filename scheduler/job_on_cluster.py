@@ -162,6 +162,15 @@ def closest_named(cluster: Cluster, job: Job) -> int:
     return max(cluster.level_index(name) for name in (job.level, *job.constrained_levels, *held))
 
 
+def on_nodes(cluster: Cluster, job: Job, nodes: Sequence[int]) -> Job:
+    """Return a job that leaves the GPUs of a node to the cluster as one for nodes of the size that the first of some
+    nodes has; the job itself where it says the size, or does not cut into nodes of that one.
+    """
+    gpus = int(cluster.gpus[nodes[0]])
+    alike = gpus in {size.gpus for size in job.node_sizes}
+    return job.replace(gpus_per_node=gpus, node_sizes=()) if alike else job
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSizes:
     """What was taken."""

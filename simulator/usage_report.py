@@ -35,6 +35,7 @@ from ground.quantities import HOUR
 from scheduler.job import Job
 from scheduler.job_files.grids_file import running_nodes
 from scheduler.job_files.job_file import JobFile
+from scheduler.job_on_cluster import on_nodes
 from scheduler.objective import evaluate, step_time
 from simulator.traces.cells import TraceRows
 from simulator.traces.readers.slurm_accounting import gpus_in, sacct_runs
@@ -382,7 +383,8 @@ def _spread_lost(
                 nodes, best = running_nodes(live, file.job, cluster), spread.best(file.job)
                 shares[key] = None
                 if best is not None:
-                    now = step_time(file.job, objective=evaluate(excused, file.job, nodes).objective, slowest=1.0)
+                    job = on_nodes(cluster, file.job, nodes.ravel().tolist())
+                    now = step_time(job, objective=evaluate(excused, job, nodes).objective, slowest=1.0)
                     shares[key] = max(0.0, 1.0 - step_time(file.job, objective=best, slowest=1.0) / now)
         except ArnoldError:
             continue

@@ -62,6 +62,7 @@ def command(
     from scheduler.job_files.grids_file import Grids, named_job, running_nodes
     from scheduler.job_files.job_file import load_job
     from scheduler.job_files.placement_file import PlacementOfRunning, load_order, placed_by
+    from scheduler.job_on_cluster import on_nodes
 
     job, option = inputs.job.job, "--nodes"
     if nodes is None and not everyone and job not in ("", STDIN) and not Path(job).exists():
@@ -107,6 +108,7 @@ def command(
         instance = replace(instance, job=instance.job.replace(name=live.name), notes=(*instance.notes, *notes))
     with searching(f"Weighing {instance.job.name}", inputs.limits) as limits, placed_by(nodes):
         result = audit(instance.cluster, instance.job, placed, solver=ALGORITHMS.load("exact"), limits=limits)
+    instance = replace(instance, job=on_nodes(instance.cluster, instance.job, placed.ravel().tolist()))
     document = score_document(instance, placed, result, records=inputs.own.measured)
     then = said_again("place", without=("--nodes", "--html")) if inputs.job.job else ""
     show = partial(print_score, instance=instance, then=then)
@@ -132,6 +134,7 @@ def _score_all(
     from arnold.documents.score_answer import scored_job
     from scheduler.audit import audit
     from scheduler.job_files.grids_file import running_nodes
+    from scheduler.job_on_cluster import on_nodes
 
     if loaded.jobs is None:
         fix = "give --running, a snapshot, slurm: or kube:"
@@ -154,6 +157,7 @@ def _score_all(
                 empty_cluster=empty.get(instance.job),
             )  # fmt: skip
             empty[instance.job] = result.possible["empty_cluster"]
+            instance = replace(instance, job=on_nodes(instance.cluster, instance.job, placed.ravel().tolist()))
             scored.append(scored_job(live, instance, placed, result, records=inputs.own.measured))
             step(live.name)
     return scored, left_out

@@ -15,7 +15,7 @@ from scheduler.affinity import Gains
 from scheduler.audit import Audit
 from scheduler.job import Family
 from scheduler.job_files.job_file import JobDocument, job_document
-from scheduler.objective import TOLERANCE, Spread, slowest_in_use, step_time
+from scheduler.objective import TOLERANCE, Evaluation, Spread, slowest_in_use, step_time
 from scheduler.outcome import Instance, status_words
 from scheduler.placement.types import Status
 from topology.cluster import IntArray
@@ -45,7 +45,7 @@ class Possible(PlacementAnswer, JsonRecord):
     closer: Mapping[str, Spread]
     """Level -> spread there, for levels closer than the one that counts."""
     step_time: float | None
-    """Predicted step time of that placement, as that of the job; null = there is none."""
+    """Predicted step time of that placement, as that of the job, on faster GPUs less; null = there is none."""
     reason: str | None
 
 
@@ -229,13 +229,17 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
     slow = cluster.slowdown[nodes]
     slowest, best = float(slow[np.isfinite(slow)].max(initial=HEALTHY)), audit.possible["empty_cluster"]
     lost = None
-    if best.evaluation is not None:
-        least, pace = best.evaluation.objective, slowest_in_use(cluster, best.evaluation)
+
+    def step_there(there: Evaluation, cost: float) -> float:
+        """Return the step time there, by the pace of healthy GPUs as those that it has."""
+        priced, faster = job.replace(spread_cost=cost), job.speed_on(there.gpu_types) / job.speed_on(worth.gpu_types)
+        return step_time(priced, objective=there.objective, slowest=slowest_in_use(cluster, there)) / faster
+
+    if (least := best.evaluation) is not None:
 
         def share(cost: float) -> float:
-            priced = job.replace(spread_cost=cost)
-            now = step_time(priced, objective=worth.objective, slowest=slowest)
-            return max(0.0, 1.0 - step_time(priced, objective=least, slowest=pace) / now)
+            now = step_time(job.replace(spread_cost=cost), objective=worth.objective, slowest=slowest)
+            return max(0.0, 1.0 - step_there(least, cost) / now)
 
         bands = (gains.spread_cost_band for gains in records if gains.spread_cost == job.spread_cost)
         low, high = next((band for band in bands if band is not None), (None, None))
@@ -257,11 +261,7 @@ def _score(instance: Instance, nodes: IntArray, audit: Audit, records: Sequence[
                 Possible,
                 outcome,
                 closer={level: Spread(spread.dp, spread.pp) for level, spread in outcome.closer.items()},
-                step_time=None
-                if outcome.evaluation is None
-                else step_time(
-                    job, objective=outcome.evaluation.objective, slowest=slowest_in_use(cluster, outcome.evaluation)
-                ),
+                step_time=None if outcome.evaluation is None else step_there(outcome.evaluation, job.spread_cost),
                 reason=outcome.reason or None,
             )
             for name, outcome in audit.possible.items()

@@ -23,6 +23,7 @@ from ground.records import JsonRecord
 from scheduler.affinity import Gains
 from scheduler.job import Job, Overrides
 from scheduler.job_files.job_file import JobDocument, JobFile, job_of
+from scheduler.job_on_cluster import on_nodes
 from topology.cluster import Cluster, IntArray
 from topology.running_jobs import LiveJob
 
@@ -94,7 +95,8 @@ def running_nodes(live: LiveJob, job: Job, cluster: Cluster) -> IntArray:
 
     :raises InvalidPlacement: it has other nodes, or parts of nodes, than its grid takes.
     """
-    each = live.gpus_on(cluster)
+    each, indices = live.gpus_on(cluster), [cluster.index_of[name] for name in live.nodes]
+    job = on_nodes(cluster, job, indices)
     if (each != job.gpus_per_node).any():
         some_node = int(np.argmax(each != job.gpus_per_node))
         raise InvalidPlacement(
@@ -110,7 +112,7 @@ def running_nodes(live: LiveJob, job: Job, cluster: Cluster) -> IntArray:
             where=live.source,
             fix="correct its degrees of parallelism",
         )
-    nodes: IntArray = np.array([cluster.index_of[name] for name in live.nodes], dtype=np.int32)[job.grid.node_rank]
+    nodes: IntArray = np.array(indices, dtype=np.int32)[job.grid.node_rank]
     return nodes
 
 

@@ -19,6 +19,7 @@ from ground.quantities import plural
 from ground.records import Count, json_data
 from scheduler.job import Job
 from scheduler.job_files.job_file import JobDocument, JobFile, job_of
+from scheduler.job_on_cluster import on_nodes
 from topology.cluster import Cluster, IntArray
 from topology.node_names import NodeNames, expand_hostlist
 from topology.running_jobs import LiveJob
@@ -214,7 +215,10 @@ def load_order(source: Source, cluster: Cluster, job: Job) -> IntArray:
             left_out = f"rank {absent} is left out, and rank {max(ranks)} is there"
             raise InvalidPlacement(left_out, where=ranks[max(ranks)][1], fix="give each rank one node, from 0 on")
         listed = [ranks[rank] for rank in sorted(ranks)]
-    spellings, cells, each = NodeNames(cluster.index_of), job.grid.cells, job.gpus_per_node
+    spellings = NodeNames(cluster.index_of)
+    if listed and (first := spellings.find(listed[0][0], where=listed[0][1])) is not None:
+        job = on_nodes(cluster, job, [cluster.index_of[first]])
+    cells, each = job.grid.cells, job.gpus_per_node
     if len(listed) in {job.parallelism.gpus, cells * each} - {cells}:
         # a line for each global rank: those of a node follow each other, and the last node may have fewer
         for i, (name, place) in enumerate(listed):

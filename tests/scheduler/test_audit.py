@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ground.errors import InvalidInput, InvalidPlacement
 from ground.files import Source
 from scheduler.audit import audit, best_swap
-from scheduler.job import Count, Hold, Job, Parallelism
+from scheduler.job import Count, Hold, Job, Parallelism, Speed
 from scheduler.job_files.placement_file import load_order
 from scheduler.objective import evaluate, worth_of
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
@@ -111,6 +111,22 @@ def test_a_job_that_should_not_be_where_it_runs(rule: str) -> None:
     assert says(result.broken, *facts)
     assert (result.evaluation.dp, result.evaluation.pp) == (2, 2)
     assert result.possible["same_nodes"].status == "infeasible"
+
+
+def test_the_best_is_by_the_speed_of_its_gpus() -> None:
+    """Two slow nodes in one rack have 1.0, two fast ones in racks of their own 1.5: these are better from a speed of
+    1.5 on.
+    """
+    rows = [(f"{kind}{i}", kind if kind == "slow" else f"{kind}{i}") for kind in ("slow", "fast") for i in range(2)]
+    cluster = build_cluster(["rack"], [Node(name, (rack,), 8, 8, gpu_type=name[:4]) for name, rack in rows])
+    pair = Job("j", Parallelism(tp=8, dp=2), gpus_per_node=8, level="rack", alpha=0.5)
+    nodes = np.array([[0], [1]], dtype=np.int32)
+    for factor, least in ((1.4, 1.0), (1.6, 1.5)):
+        job = pair.replace(speed=(Speed("fast", factor),))
+        possible = audit(cluster, job, nodes, solver=ALGORITHMS.load("exact"), limits=Limits()).possible
+        assert {name: outcome.objective for name, outcome in possible.items()} == {
+            "same_nodes": 1.0, "free_nodes": least, "restart": least, "empty_cluster": least,
+        }  # fmt: skip
 
 
 ORDERS = {

@@ -104,6 +104,36 @@ def test_each_place_that_it_could_have_has_its_step(arnold: Arnold, tmp_path: Pa
     assert says(shown.out, f"{100 * (spread / 2 - 1):+.1f} %", "-50.0 %")
 
 
+def test_nodes_of_a_size_that_the_job_leaves_open(arnold: Arnold, tmp_path: Path) -> None:
+    """Eight GPUs are one node of B, or two of A in a rack each: objective 1.5, where on B they have 1.0.
+
+    A is half as fast, and the step is 1 + c / 2 as long by the spread: anew it takes half of that less.
+    """
+    rows = ["a1,r1,4,A", "a2,r2,4,A", "b1,r3,8,B", "b2,r3,8,B"]
+    (tmp_path / "two.csv").write_text("\n".join(["node,rack,gpus,gpu_type", *rows, ""]))
+    job = "{name: j, parallelism: {tp: 4, dp: 2}, alpha: 0.5, level: rack, speed: {B: 2}}"
+    (tmp_path / "job.yaml").write_text(job)
+    placed = ("--cluster", tmp_path / "two.csv", "--job", tmp_path / "job.yaml")
+    saved = arnold("place", *placed, "--output", tmp_path / "placement.json", "--json").json
+    for hosts, objective, gpus in (("a1\na2\n", 1.5, 4), ("b2\n", saved["objective"], 8)):
+        (tmp_path / "hosts").write_text(hosts)
+        scored = arnold("score", *placed, "--nodes", tmp_path / "hosts", "--json").json
+        assert (scored["objective"], scored["job"]["gpus_per_node"], scored["broken"]) == (objective, gpus, None)
+        assert scored["restart"]["objective"] == 1.0
+    again = arnold("score", *placed, "--nodes", tmp_path / "placement.json", "--json").json
+    assert (again["objective"], again["step_time"]) == (1.0, 1.0)
+    (tmp_path / "hosts").write_text("a1\na2\n")
+    scored = arnold("score", *placed, "--nodes", tmp_path / "hosts", "--json").json
+    step = 1 + DEFAULT_SPREAD_COST / 2
+    assert (scored["step_time"], scored["restart"]["step_time"]) == (pytest.approx(step), 0.5)
+    assert scored["step_lost"]["share"] == pytest.approx(1 - 0.5 / step)
+    (tmp_path / "jobs.yaml").write_text("jobs: [{name: a, nodes: 'a[1-2]'}, {name: b, nodes: b1}]")
+    (tmp_path / "grids.yaml").write_text("grids: [{name: '*', parallelism: {tp: 4}, level: rack, alpha: 0.5}]")
+    running = ("--running", tmp_path / "jobs.yaml", "--grids", tmp_path / "grids.yaml")
+    everyone = arnold("score", "--cluster", tmp_path / "two.csv", *running, "--all", "--json").json
+    assert {job["name"]: job["objective"] for job in everyone["jobs"]} == {"a": 1.5, "b": 1.0}
+
+
 def test_grids_are_those_that_jobs_say(arnold: Arnold, files: list[Any], tmp_path: Path) -> None:
     """By Slurm's comment, where dp is what the GPUs come to, and by a placement, with its affinity and order of ranks;
     what is written beside a job and is no grid is said, and the others are scored.
