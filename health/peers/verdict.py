@@ -110,9 +110,9 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
     """Return the verdict on a recording.
 
     A machine that stands out in a machine metric is ``faulty``, as the paper blocks it; by more CPU usage alone it is
-    ``degraded`` at a small price, as a role may have begun, and so by codes that a program causes.  One with slow training steps is a ``straggler`` by the
-    factor that was measured, and ``degraded`` when a machine metric says why: a known factor is worth more than an
-    exclusion.
+    ``degraded`` at a small price, as a role may have begun, and so by codes that a program causes.  One with slow
+    training steps is a ``straggler`` by the factor that was measured, and ``degraded`` when a machine metric says why:
+    a known factor is worth more than an exclusion.
     """
     alerts: dict[str, dict[str, list[Stretch]]] = {}
     for metric in examined:
