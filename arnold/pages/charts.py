@@ -279,8 +279,8 @@ def chart_parts(chart: Chart, plot: Plot) -> Iterator[str]:
     if chart.key:
         along = round_ticks(*plot.across, most=7, kind="seconds")
     else:
-        places = [x for series in chart.series for x, _ in series.points]
-        along = _of_numbers(round_ticks(*plot.across, most=10), places)
+        numbers = [x for series in chart.series for x, _ in series.points]
+        along = _of_numbers(round_ticks(*plot.across, most=10), numbers)
     yield from plot.x_axis(chart.ticks or along, rules=False)
     if chart.x_label:
         yield from plot.titles(chart.x_label, chart.y_label)
