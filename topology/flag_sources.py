@@ -104,6 +104,15 @@ class FlagLog:
                 if since < until:
                     yield replace(step.flag, since=since, until=until)
 
+    def held_since(self, at: datetime) -> Mapping[str, datetime]:
+        """Return of each node that is flagged at an instant (timezone-aware) since when something has always been."""
+        since: dict[str, datetime] = {}
+        for node, spans in groupby(self.over_time(), key=lambda flag: flag.node):
+            for span in sorted(spans, key=lambda flag: flag.since or LAST, reverse=True):
+                if span.active(at) or (span.until is not None and node in since and span.until >= since[node]):
+                    since[node] = min(since.get(node, LAST), span.since or LAST)
+        return since
+
     def nodes(self) -> set[str]:
         """Return the names of all nodes that an event is about."""
         return {node for (node,) in self._connection.execute("SELECT DISTINCT node FROM events WHERE node != ''")}

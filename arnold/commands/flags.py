@@ -6,7 +6,6 @@ in and out of it (``import``, ``export``), then the annotations of nodes (``sync
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from getpass import getuser
 from pathlib import Path
@@ -196,15 +195,12 @@ def show(*, store: str, at: str | None, output: str | None, capacity: bool, clus
     $ arnold flags show --store flags.db --output flags.json
     $ arnold flags show --store flags.db --capacity --cluster cluster.csv
     """
-    from arnold.documents.store_answers import held_flags_document, lost_capacity, print_held_flags
+    from arnold.documents.store_answers import held_flags_document, print_held_flags
 
     instant = datetime.now(UTC) if at is None else parse_time(at, option="--at")[1]
-    document = held_flags_document(store, instant)
-    if capacity:
-        known = None if cluster is None else ClusterFiles(cluster).read().cluster
-        gpus = None if known is None else dict(zip(known.names, known.gpus.tolist(), strict=True))
-        document = replace(document, capacity=lost_capacity(document.nodes, instant, gpus))
-    answer(document, print_held_flags, file=output)
+    known = None if cluster is None else ClusterFiles(cluster).read().cluster
+    gpus = None if known is None else dict(zip(known.names, known.gpus.tolist(), strict=True))
+    answer(held_flags_document(store, instant, capacity=capacity, gpus=gpus), print_held_flags, file=output)
 
 
 @command.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument")

@@ -96,7 +96,7 @@ class LostCapacity(JsonRecord, kw_only=True):
     sources: str
     """Sources that hold them."""
     age: str
-    """How long they have been held: below 1 d, 1 to 7 d, above 7 d, or unknown."""
+    """How long they have been held: below 1 d, 1 to 7 d, above 7 d; where no source says since when, by the store."""
     faulty: int
     """Nodes that are out of use."""
     slow: int
@@ -228,9 +228,13 @@ def record_findings(store: str, flags: Iterable[NodeFlag], *, now: datetime) -> 
     return changed(store, lambda ledger: ledger.record(findings, now=now), now=now)
 
 
-def held_flags_document(store: str, instant: datetime) -> HeldFlagsDocument:
-    """Return what a store holds at an instant, but for what it costs.
+def held_flags_document(
+    store: str, instant: datetime, *, capacity: bool = False, gpus: Mapping[str, int] | None = None
+) -> HeldFlagsDocument:
+    """Return what a store holds at an instant.
 
+    :param capacity: tell what it costs.
+    :param gpus: as :func:`lost_capacity` has it.
     :raises InvalidInput: it is no store, or what held then is not known any more.
     """
     with open_log(store) as log:
@@ -244,10 +248,11 @@ def held_flags_document(store: str, instant: datetime) -> HeldFlagsDocument:
             for event in log.latest(instant, "event = 'noted' AND until IS NULL")
         }
         rules, forgotten = rules_of(log, instant), log.forgotten
+        since = log.held_since(instant) if capacity else {}
     sources: dict[str, list[str]] = {}
     for flag in sorted(standing, key=lambda flag: -flag.slowdown):
         sources.setdefault(flag.node, []).append(flag.source)
-    return HeldFlagsDocument(
+    document = HeldFlagsDocument(
         store=store,
         at=instant,
         flags=tuple(standing),
@@ -257,6 +262,7 @@ def held_flags_document(store: str, instant: datetime) -> HeldFlagsDocument:
         forgotten=forgotten,
         torn=0,
     )
+    return replace(document, capacity=lost_capacity(document, since, gpus)) if capacity else document
 
 
 def why_flagged_document(store: str, node: str, *, since: datetime | None, until: datetime) -> WhyFlaggedDocument:
@@ -378,15 +384,17 @@ AGES = ((timedelta(days=1), "below 1 d"), (timedelta(days=7), "1 to 7 d"), (time
 
 
 def lost_capacity(
-    flags: Sequence[MergedFlag], at: datetime, gpus: Mapping[str, int] | None
+    document: HeldFlagsDocument, since: Mapping[str, datetime], gpus: Mapping[str, int] | None
 ) -> tuple[LostCapacity, ...]:
-    """Return what flags of nodes cost by their sources and age, the dearest first.
+    """Return what the flags of nodes cost by their sources and age, the dearest first.
 
+    :param since: node -> when the store began to hold something against it.
     :param gpus: node -> its GPUs; a node that is not there is none of the cluster; ``None`` = not known.
     """
     groups: dict[tuple[str, str], list[MergedFlag]] = {}
-    for flag in flags:
-        age = "unknown" if flag.since is None else next(name for most, name in AGES if at - flag.since < most)
+    for flag in document.nodes:
+        held = document.at - (flag.since or since[flag.node])
+        age = next(name for most, name in AGES if held < most)
         groups.setdefault((", ".join(sorted(set(flag.sources))), age), []).append(flag)
     lost = []
     for (sources, age), several in groups.items():

@@ -111,7 +111,7 @@ def detect(
         count = plural(most, "machine")
         problem = f"has {count}; peers can only be compared when there are {LEAST_MACHINES} or more"
         raise InvalidInput(problem, where=recording.source, fix="give the metrics of all machines of the job")
-    for name in metrics.in_order(recording.metrics):
+    for name in metrics.in_order(name for name in recording.metrics if not metrics.is_mask(name)):
         samples, machines = recording.metrics[name], machines_of[name]
         if metrics.is_code(name):
             samples = replace(samples, value=(samples.value != 0.0).astype(np.float64))

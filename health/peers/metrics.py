@@ -59,10 +59,13 @@ _FAULTS = re.compile(r"err|fail|fault|drop|discard|retr|replay|xid|ecc|pause|thr
 _ERRORS = re.compile(r"error|fail|xid|ecc|replay|remapped|discard|violat")
 
 # Names of metrics that exporters count up from the start of a machine, so that only what is added means anything
-_COUNTS_UP = re.compile(r"_total$|_counter$|total_energy_consumption$|remapped_rows$")
+_COUNTS_UP = re.compile(r"_total$|_counter$|total_energy_consumption$|remapped_rows$|_violation$")
 
 # Names of metrics whose values are codes of what happened last, such as DCGM's XID errors
 _CODES = re.compile(r"(?:^|_)xid(?:_|$)")
+
+# Names of metrics whose values are masks of bits, such as why a clock is held down: of 4 and 8 neither is more
+_MASKS = re.compile(r"(?:throttle|event)_reasons(?:_active|_supported)?$")
 
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 
@@ -111,6 +114,11 @@ def counts_errors(name: str) -> bool:
 def is_code(name: str) -> bool:
     """Return whether the values of a metric are codes, 0 = nothing happened: 79 is no more than 13."""
     return _CODES.search(name) is not None
+
+
+def is_mask(name: str) -> bool:
+    """Return whether the values of a metric are masks of bits, by which machines cannot be compared."""
+    return _MASKS.search(name) is not None
 
 
 def counts_up(name: str) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from ground.errors import few
 from ground.quantities import number, plural
 from ground.records import JsonRecord
-from health.peers.metrics import MISSING, counts_errors, is_code, is_step_time, metric_of, tells_pace
+from health.peers.metrics import MISSING, counts_errors, is_code, is_mask, is_step_time, metric_of, tells_pace
 from health.peers.streams import MetricRecording, Samples
 from topology.flags import FALSE_ALARMS, FAULTY, WARNING, NodeFlag
 from topology.xids import PROGRAM_XIDS
@@ -110,9 +110,9 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
     """Return the verdict on a recording.
 
     A machine that stands out in a machine metric is ``faulty``, as the paper blocks it; by more CPU usage alone it is
-    ``degraded`` at a small price, as a role may have begun.  One with slow training steps is a ``straggler`` by the
-    factor that was measured, and ``degraded`` when a machine metric says why: a known factor is worth more than an
-    exclusion.
+    ``degraded`` at a small price, as a role may have begun, and so by codes that a program causes.  One with slow
+    training steps is a ``straggler`` by the factor that was measured, and ``degraded`` when a machine metric says why:
+    a known factor is worth more than an exclusion.
     """
     alerts: dict[str, dict[str, list[Stretch]]] = {}
     for metric in examined:
@@ -126,6 +126,7 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
     machines_of = {metric.metric: metric.machines for metric in examined}
     # where exporters call a machine each by another name, none of its names has all metrics
     machines = max((count for name, count in machines_of.items() if name != MISSING), default=len(recording.machines))
+    masks = sorted(filter(is_mask, recording.metrics))
     flags = [_flag(stretches, recording, machines_of=machines_of) for stretches in longest.values()]
     return PeersVerdict(
         verdict=_in_words(flags, machines, examined),
@@ -133,7 +134,7 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
         machines=machines,
         metrics=tuple(replace(metric, stretches=metric.stretches[:MOST_STRETCHES]) for metric in examined),
         flags=tuple(sorted(flags, key=lambda flag: flag.node)) if recording.of_nodes else (),
-        notes=(*recording.notes, *_notes(examined)),
+        notes=(*recording.notes, *(f"masks of bits, not compared: {name}" for name in masks), *_notes(examined)),
     )
 
 
@@ -214,8 +215,7 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, machi
     causes = [stretch for metric, stretch in stretches.items() if not is_step_time(metric)]
     chosen = slow[0] if slow else max(causes, key=attrgetter("score"))
     factor = max(1.0, chosen.own / chosen.peers) if slow and chosen.peers > 0 else FAULTY
-    # a machine that only has more to do for its CPU is well: rank 0 logs and writes checkpoints
-    if factor == FAULTY and stretches.keys() == {"cpu_usage"} and chosen.own > chosen.peers:
+    if factor == FAULTY and all(_of_program(metric, stretch, recording) for metric, stretch in stretches.items()):
         factor = WARNING
     # step times, errors, then what is farthest
     told = sorted(
@@ -245,12 +245,19 @@ def _flag(stretches: Mapping[str, Stretch], recording: MetricRecording, *, machi
         ),
         # it stands out by errors of a device: counted ones, or a code that no program causes
         hardware=any(
-            any(code not in PROGRAM_XIDS for code in _codes(recording.metrics[metric], stretch))
-            if is_code(metric)
-            else counts_errors(metric) and stretch.own > stretch.peers
+            counts_errors(metric) and stretch.own > stretch.peers and not _of_program(metric, stretch, recording)
             for metric, stretch in stretches.items()
         ),
     )
+
+
+def _of_program(metric: str, stretch: Stretch, recording: MetricRecording) -> bool:
+    """Return whether a machine that stands out so may well be sound: it only has more to do for its CPU, as where rank
+    0 logs and writes checkpoints, or only codes that a program causes.
+    """
+    if is_code(metric):
+        return all(code in PROGRAM_XIDS for code in _codes(recording.metrics[metric], stretch))
+    return metric == "cpu_usage" and stretch.own > stretch.peers
 
 
 def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Examined]) -> str:
@@ -263,7 +270,7 @@ def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Exami
     words = [
         "is faulty"
         if flag.kind == "faulty"
-        else "has more to do for its CPU, which alone takes no node out"
+        else "stands out by what a program does as well, which alone takes no node out"
         if flag.slowdown == WARNING
         else f"is {flag.slowdown:.2f}x slower than its peers"
         for flag in flags

@@ -470,6 +470,23 @@ def test_what_flags_cost(arnold: Arnold, tmp_path: Path) -> None:
     assert arnold("flags", "show", "--store", store, *at, "--json").json["capacity"] is None
 
 
+def test_a_flag_is_as_old_as_the_store_has_held_it(arnold: Arnold, tmp_path: Path) -> None:
+    """Where no source says since when.  Found on the 1st, 20th and 25th, each time to hold for ten days or more: held
+    since the 20th, as the first ended on the 11th; and since the 25th once it was lifted on the 24th.
+    """
+    store, found = tmp_path / "flags.db", tmp_path / "found.yaml"
+    for day, until in (("01", "11"), ("20", "30"), ("25", "30")):
+        if day == "25":
+            lifted = ("flags", "lift", "n2", "--store", store, "--because", "tested", "--at", "2026-11-24T12:00:00Z")
+            assert arnold(*lifted).code == 0
+        found.write_text(f"- {{node: 'n[1-2]', slowdown: 1.25, source: what-if, until: 2026-11-{until}T12:00:00Z}}\n")
+        ran = arnold("flags", "record", "--store", store, found, "--at", f"2026-11-{day}T12:00:00Z")
+        assert ran.code == 0, ran.err
+    at = ("--at", "2026-11-25T18:00:00Z")
+    document = arnold("flags", "show", "--store", store, *at, "--capacity", "--json").json
+    assert [(line["age"], line["slow"]) for line in document["capacity"]] == [("1 to 7 d", 1), ("below 1 d", 1)]
+
+
 def test_lemons_of_the_accounting(arnold: Arnold, tmp_path: Path) -> None:
     """Each day one of six programs runs on each of four nodes, and all but the first day's fail on n1: a warning."""
     head = "JobID|User|Account|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|State|NNodes|AllocTRES|JobName"

@@ -228,6 +228,18 @@ def test_counters_are_compared_by_what_they_gain(read: Read) -> None:
     assert [flag.node for flag in verdict(read({"a.csv": text("what", 1_000)})).flags] == ["n2"]
 
 
+def test_what_held_a_clock_down_long_ago_is_no_evidence(read: Read) -> None:
+    """DCGM counts for how long power or heat held a GPU's clock down since it was started: one that gains nothing now
+    is as sound as those that never gained any.
+    """
+    rows = [
+        f"{at},n{host},DCGM_FI_DEV_POWER_VIOLATION,{2_000_000 if host == 3 else 0}"
+        for at in range(SECONDS)
+        for host in range(made.HOSTS)
+    ]
+    assert verdict(read({"a.csv": "\n".join(["time,machine,metric,value", *rows])})).flags == ()
+
+
 @pytest.mark.parametrize(
     ("metric", "usual", "shown"),
     [

@@ -13,6 +13,7 @@ from health.peers.streams import MetricRecording
 from health.peers.verdict import PeersVerdict, judge
 from tests.facts import says
 from tests.health.peers.made import Array, recording, values
+from topology.flags import FAULTY, WARNING
 
 
 def verdict(metrics: dict[str, Array]) -> PeersVerdict:
@@ -192,6 +193,11 @@ def test_codes_of_errors_are_events_and_no_levels() -> None:
     assert [flag.node for flag in flags] == ["n04", "n07"]
     assert says(flags[0].evidence, "dcgm_fi_dev_xid_errors 13", "11 peers none")
     assert "dcgm_fi_dev_xid_errors 79," in flags[1].evidence
+    # an exception of the graphics engine, as programs cause them, takes no node out
+    assert [(flag.kind, flag.slowdown, flag.hardware) for flag in flags] == [
+        ("degraded", WARNING, False),
+        ("faulty", FAULTY, True),
+    ]
     made[:] = 13.0
     made[7, 150:] = 79.0
     assert verdict({"dcgm_fi_dev_xid_errors": made}).flags == ()
@@ -221,3 +227,18 @@ def test_what_differs_for_good_is_no_alert() -> None:
     broken = values() * offsets
     broken[4] *= 0.1
     assert [flag.node for flag in verdict({"pressure": broken}).flags] == ["n04"]
+
+
+def test_masks_of_bits_are_not_compared() -> None:
+    """Of why a clock is held down 8 is another reason than 4 and no more of it: among hot GPUs (32) the sound one (0)
+    would stand out; what else there is counts.
+    """
+    reasons = np.full((12, 600), 32.0)
+    reasons[4] = 0.0
+    power = values(5)
+    power[7, 200:] *= 0.3
+    for name in ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"):
+        found = verdict({canonical(name): reasons, "gpu_power_draw": power})
+        assert [flag.node for flag in found.flags] == ["n07"]
+        assert says(found.notes, "not compared", canonical(name))
+    assert verdict({canonical("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"): reasons}).flags == ()
