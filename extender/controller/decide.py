@@ -856,12 +856,13 @@ class CutGroup(NamedTuple):
 
 @lru_cache(maxsize=256)  # bound gangs are looked at in every decision; a job of 2,048 nodes takes 0.4 MB
 def _job_on_nodes(spec: PlanSpec, gpus_per_node: int) -> Job | None:
-    """Return the job of a plan, a cell for each node; ``None`` while the gang is not understood, or where somebody has
-    made of the plan what no job can be.
+    """Return the job of a plan, a cell for each node; ``None`` while the gang is not understood, or where nodes that
+    are smaller by now, or somebody, made of the plan what no job can be.
     """
     with suppress(ArnoldError):
         job = spec.job("gang")
-        return None if job is None else job.replace(gpus_per_node=gpus_per_node)
+        job = None if job is None else job.replace(gpus_per_node=gpus_per_node)
+        return job if job is not None and job.grid.cells else None  # or they cut into no such nodes
     return None
 
 

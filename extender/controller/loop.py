@@ -125,7 +125,13 @@ class GangController:
     def _consider(self, key: GangKey) -> None:
         """Decide about one gang, and start its task, or come back when it is time for it."""
         now, started, pace = self._shared.now(), perf_counter(), self._paces[key]
-        decision = decide(self._state, now, self._shared.terms, keys=(key,))
+        try:
+            decision = decide(self._state, now, self._shared.terms, keys=(key,))
+        except Exception:
+            logger.exception("a bug in Arnold; the gang is tried again", extra={"gang": str(key)})
+            self._unplaced.discard(key)
+            self._due[key] = monotonic() + pace.retry.next()
+            return
         if key in self._state.gang_keys:
             pace.looked(perf_counter() - started, gathering=self._state.gathering(key))
         else:

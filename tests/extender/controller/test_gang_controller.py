@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,6 +31,7 @@ from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
 from extender.controller import actions as act
 from extender.controller import pacing
+from extender.controller.decide import decide
 from extender.controller.loop import GangController, Planning, PlanningOutcome
 from extender.controller.pacing import Timeouts
 from extender.controller.reservations import ReservationController
@@ -251,6 +252,34 @@ def test_from_pods_to_nodes_and_away() -> None:
             await until(lambda: plan(api, "g") is None, "the plan to go")
 
     run(scenario)
+
+
+def test_a_gang_that_cannot_be_decided_about_keeps_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bug that one gang brings about is logged with its name, and it is tried again; the others are planned."""
+    ill = [True]
+
+    def stumbling(*given: Any, keys: Sequence[GangKey]) -> act.Decision:
+        if ill[0] and GangKey(SPACE, "a") in keys:
+            raise RuntimeError("of gang a alone")
+        return decide(*given, keys=keys)
+
+    monkeypatch.setattr("extender.controller.loop.decide", stumbling)
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api):
+            submit(api, "a", 2)
+            submit(api, "b", 2)
+            await until(lambda: phase(api, "b") is PlanPhase.RELEASED, "b to be released")
+            assert plan(api, "a") is None
+            ill[0] = False
+            await until(lambda: phase(api, "a") is PlanPhase.RELEASED, "a to be released")
+
+    run(scenario)
+    told = [record for record in caplog.records if "a bug in Arnold" in record.message]
+    assert {record.gang for record in told} == {f"{SPACE}/a"}  # type: ignore[attr-defined]
 
 
 def test_nodes_are_promised_while_their_plan_is_written() -> None:

@@ -21,7 +21,7 @@ from extender.queue_views import wanted_nodes
 from extender.verbs import planned_node
 from tests.case_counts import examples
 from tests.extender.controller.world import TERMS, World
-from tests.extender.things import key, minipods, node_json, pod_json, state_of
+from tests.extender.things import MINIPOD, key, minipods, node_json, pod_json, state_of
 from tests.facts import says
 
 OWNER = ("Job", "train")
@@ -235,6 +235,22 @@ def test_a_deleted_plan_of_pods_on_a_node_that_lost_a_gpu() -> None:
     world.settle()
     plan = world.plan("g")
     assert (plan.phase, plan.nodes, plan.pods_per_node) == (PlanPhase.BOUND, before.nodes, 2)
+
+
+def test_a_deleted_plan_of_pods_of_which_the_node_cuts_a_group_by_now() -> None:
+    """On five GPUs of six a pod of three is alone, and three is no whole number of groups of two: it keeps its node."""
+    world = World(minipods(4, gpus=6))
+    notes = {"arnold.dev/parallelism": "tp=2,dp=3", "arnold.dev/constraints": f"[{{family: dp, within: {MINIPOD}}}]"}
+    world.gang("g", 2, notes, gpus=3, owner=OWNER)
+    world.settle()
+    world.bind("g-0")
+    world.recreate("g-1")
+    (node,) = world.plan("g").node_names
+    set_node(world, node, gpus=5)
+    world.state.drop_plan(key("g"))
+    world.settle()
+    assert (world.phase("g"), world.plan("g").reason) == (PlanPhase.QUEUED, "NoSpare")
+    assert world.state.fleet.promised_to(node) == key("g")
 
 
 def test_pins_are_promises_while_the_plan_is_lost() -> None:
