@@ -10,7 +10,8 @@ asked    PENDING, begins later, comment ``arnold:``, no asked about in the order
          nodes required                                 policy; where one has no room and would begin within two
                                                         minutes, all that wait begin ten minutes from now
 planned  PENDING, its nodes are required and its order  Slurm starts it; where a node is lost or taken, it is asked
-         file has them                                  again
+         file has them                                  again, and where it waits for other jobs or a limit of users, in
+                                                        ten minutes
 running  RUNNING                                        left alone
 refused  a comment that cannot be read, a job of another begins at once as a plain job; why stands in its comment
          number of nodes than its grid, or one that
@@ -53,6 +54,8 @@ NEARLY = 2 * MINUTE  # before its begin a wait is prolonged: time for a look or 
 USERS_OWN = WAIT + MINUTE  # a begin farther off is the user's: clocks and hands differ by less than a minute
 RESERVED_FROM = 8  # nodes of a job from which a reservation holds them until it starts
 MOST_NAMES = 64_000  # bytes of a list of nodes that Slurm takes
+OTHER_WAITS = ("Assoc", "QOS", "Licenses", "InvalidAccount", "InvalidQOS", "BurstBuffer")
+"""With what reasons of jobs begin that wait for something else than nodes, time or other jobs."""
 Orders = Mapping[str, tuple[str, ...]]
 """Number of a job -> its nodes by rank."""
 
@@ -169,7 +172,11 @@ class SlurmQueue:
             self._refuse(job, asked, error.message)
             return "refused"
         self._asked[job.number] = asked, of_grid
+        after_others = job.reason.startswith("Dependency")  # or DependencyNeverSatisfied
         if required:
+            if after_others or job.reason.startswith(OTHER_WAITS):
+                self._put_off(job, asked)
+                return "begins later"
             if gone := self.live.not_to_be_had(required, could_have):
                 self.let_go(int(job.number), f"it was planned on {gone}")
                 return "planned again"
@@ -188,7 +195,7 @@ class SlurmQueue:
             fields = {"Comment": asked.comment(begin=job.begin), "StartTime": at(job.begin + WAIT)}
             self.updates.append(Update((job.number,), fields, "its user lets it begin later"))
             return "begins later"
-        if job.reason != "Dependency":
+        if not after_others:
             seconds = None if job.seconds in (None, inf) else job.seconds
             self._waiting[int(job.number)] = QueuedJob(
                 int(job.number), job.priority, job.submitted, nodes, of_grid.gpus_per_node, seconds, seconds,
@@ -196,6 +203,14 @@ class SlurmQueue:
             )  # fmt: skip
             return "asked"
         return "begins after others"
+
+    def _put_off(self, job: SlurmJob, asked: GridRequest) -> None:
+        """Take the nodes back from a job that Slurm starts on none: it is asked about again in ten minutes."""
+        begin = self.live.now + WAIT
+        why = f"Slurm does not start it: {job.reason}"
+        fields = {"Comment": asked.comment(begin=begin), "StartTime": at(begin + WAIT), **self._without_nodes(job)}
+        self.reasons[job.number] = why
+        self.updates.append(Update((job.number,), fields, why))
 
     def _refuse(self, job: SlurmJob, asked: GridRequest, why: str, *, planned: bool = False) -> None:
         """Let a job begin as a plain one, and say why; of one that was planned the nodes are taken back."""

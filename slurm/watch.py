@@ -14,14 +14,14 @@ from time import monotonic
 
 import numpy as np
 
-from slurm.decide import SlurmDecision
+from slurm.decide import OTHER_WAITS, SlurmDecision
 from slurm.live import OURS, LiveSlurm, nodes_in
 from slurm.request import asked_in
 from topology.cluster import BoolArray
 
 COLUMNS = ("number", "state", "reason", "priority", "nodes", "comment")
 """What is asked of jobs between two looks."""
-_REASONS = ("BadConstraints", "Dependency")  # by which a request is another one
+_REASONS = ("BadConstraints", "Dependency", *OTHER_WAITS)  # with what begin those by which a request is another one
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _request(row: Mapping[str, str]) -> tuple[str, bool, str]:
 
 
 def _reason(reason: str) -> str:
-    return reason if reason in _REASONS else ""
+    return reason if reason.startswith(_REASONS) else ""
 
 
 class LookBudget:

@@ -77,6 +77,12 @@ def round_ticks(low: float, high: float, *, most: int, kind: Kind = "count") -> 
     return _in_words([round((first + i) * step, 12) for i in range(floor(high / step + _HAIR) - first + 1)], kind)
 
 
+def _of_numbers(ticks: list[Tick], numbers: Iterable[float]) -> list[Tick]:
+    """Return ticks of an axis: whole ones where all numbers on it are, as there is no half of what is counted."""
+    whole = all(float(number).is_integer() for number in numbers)
+    return [tick for tick in ticks if tick[0].is_integer()] if whole else ticks
+
+
 def log_ticks(scale: Scale, *, kind: Kind = "count", apart: float = 20.0) -> list[Tick]:
     """Return usual numbers along a logarithmic axis, at least so many pixels apart."""
     kept: list[float] = []
@@ -267,12 +273,14 @@ def plot_of(chart: Chart) -> Plot:
 def chart_parts(chart: Chart, plot: Plot) -> Iterator[str]:
     """Yield what is in a chart: axes, marks, bands, lines, dots."""
     up = round_ticks(*plot.upward, most=int(plot.height // STEP), kind=chart.kind)
-    if chart.kind == "count" and all(
-        float(y).is_integer() for series in chart.series for y in series.values if isfinite(y)
-    ):
-        up = [tick for tick in up if tick[0].is_integer()]  # there is no half of what is counted
+    if chart.kind == "count":
+        up = _of_numbers(up, [y for series in chart.series for y in series.values if isfinite(y)])
     yield from plot.y_axis(up)
-    along = round_ticks(*plot.across, most=7, kind="seconds") if chart.key else round_ticks(*plot.across, most=10)
+    if chart.key:
+        along = round_ticks(*plot.across, most=7, kind="seconds")
+    else:
+        numbers = [x for series in chart.series for x, _ in series.points]
+        along = _of_numbers(round_ticks(*plot.across, most=10), numbers)
     yield from plot.x_axis(chart.ticks or along, rules=False)
     if chart.x_label:
         yield from plot.titles(chart.x_label, chart.y_label)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slurm import decide
@@ -114,6 +116,7 @@ def test_an_array_is_let_go_as_a_whole(number: str) -> None:
         ({"begin": None, "reason": "Resources"}, "begins by itself"),
         ({"begin": NOW - 1, "reason": "Priority"}, "begins by itself"),
         ({"reason": "Dependency"}, "begins after others"),
+        ({"reason": "DependencyNeverSatisfied"}, "begins after others"),
         ({"comment": f"arnold: {GRID},begin={NOW + 300:.0f}"}, "begins later"),
     ],
 )
@@ -189,6 +192,22 @@ def test_what_slurm_never_starts_begins_as_a_plain_job(reason: str, since: float
     assert "--segment=1" in update.fields["Comment"]
     early = looked(job(**IN_IT, reason="Resources"), reservations=held.replace(f"{NOW - since:.0f}", f"{NOW - 60:.0f}"))
     assert decided(early, {"1": ORDER}).states == {"1": "planned"}
+
+
+@pytest.mark.parametrize("topology", [TOPOLOGY, BLOCKS])
+@pytest.mark.parametrize("reason", ["DependencyNeverSatisfied", "Licenses", "QOSMaxJobsPerUserLimit", "AssocGrpGRES"])
+def test_a_job_that_slurm_starts_on_no_nodes_keeps_none(reason: str, topology: str) -> None:
+    """It waits for a limit, say, which Slurm tells of jobs that could start: its nodes are others' for ten minutes."""
+    required = {} if topology == BLOCKS else {"required": "n0[1,3,5,7]"}
+    waiting = job(**IN_IT, **required, reason=reason)
+    decision = decided(looked(waiting, job(2), reservations=HELD, topology=topology), {"1": ORDER})
+    first, other = decision.updates
+    assert (first.jobs, first.fields["ReservationName"], first.fields["ReqNodeList"]) == (("1",), "", "")
+    assert reason in decision.reasons["1"]
+    assert other.jobs == ("2",)
+    after = job(reason="BeginTime", comment=first.fields["Comment"], begin=float(first.fields["StartTime"][3:]))
+    assert decided(looked(after)).states == {"1": "begins later"}
+    assert decided(replace(looked(after), now=NOW + WAIT + 1)).states == {"1": "planned"}
 
 
 @pytest.mark.parametrize("lost", ["taken", "down", "reserved", "not in the partition"])

@@ -155,3 +155,11 @@ def test_rows_stand_on_one_axis() -> None:
     one, other = [float(str(attrs["cx"])) for tag, attrs in found if tag == "circle"]
     assert other - MARGINS[0] == pytest.approx(2 * (one - MARGINS[0]), abs=0.02)
     assert sum(attrs.get("data-tip") == "tip" for _, attrs in found) == 2
+
+
+@pytest.mark.parametrize(("last", "texts"), [(4, ["1", "2", "3", "4"]), (3.5, ["1", "1.5", "2", "2.5", "3", "3.5"])])
+def test_there_is_no_half_of_what_is_counted_along_an_axis(last: float, texts: list[str]) -> None:
+    """Four minipods have the numbers 1 to 4; of what was measured at 3.5 halves are told."""
+    points = [(1.0, 0.25), (2.0, 0.5), (3.0, 0.75), (last, 0.75)]
+    drawn = line_chart(Chart("t", "minipods", "free", [Series("free", points)], floor=0.0, kind="share"))
+    assert re.findall(r">([\d.]+)</text>", drawn) == texts
