@@ -255,7 +255,7 @@ class Turmoil:
             return f"{state}, and takes no nodes of others: {plan.message}"
         if not on_nodes and plan.phase in one.outcome.waits_in:
             return ""
-        growing = any(found["reason"] == "Growing" for found in plan.status.get("conditions", ()))
+        growing = any("grows from" in found["message"] for found in plan.status.get("conditions", ()))
         if growing and on_nodes == len(plan.nodes):
             return ""  # there is no room for more
         return f"{state}, {plan.phase}: {plan.message}"
