@@ -25,7 +25,16 @@ OLD = f"not (or {SETTLED} {BETA})"
 VERSION = "apiVersion: admissionregistration.k8s.io/"
 MUTATING = (f"{VERSION}v1\n", f'{VERSION}{{{{ ternary "v1" "v1beta1" {SETTLED} }}}}\n')
 WHOLE_NODE = ('== "8"', "== {{ .Values.gpusOfNode | quote }}")
-IMAGE = ("image: arnold\n", 'image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"\n')
+
+
+def image(name: str, values: str) -> tuple[str, str]:
+    """Return the change by which an image is the one of some values; a tag may be a number, a date for example, which
+    Helm would write with an exponent.
+    """
+    return f"image: {name}\n", f'image: "{{{{ {values}.repository }}}}:{{{{ toJson {values}.tag | trimAll `"` }}}}"\n'
+
+
+IMAGE = image("arnold", ".Values.image")
 
 
 def rolls(config_map: str) -> tuple[str, str]:
@@ -56,10 +65,7 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "base/scheduler.yaml": (
         ("  replicas: 2\n", "  replicas: {{ .Values.scheduler.replicas }}\n"),
-        (
-            "image: kube-scheduler\n",
-            'image: "{{ .Values.scheduler.image.repository }}:{{ .Values.scheduler.image.tag }}"\n',
-        ),
+        image("kube-scheduler", ".Values.scheduler.image"),
         (
             "            requests: {cpu: 500m, memory: 512Mi}\n            limits: {memory: 2Gi}\n",
             "            {{- toYaml .Values.scheduler.resources | nindent 12 }}\n",

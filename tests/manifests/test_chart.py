@@ -169,6 +169,7 @@ def test_values_reach_their_objects(chart_for_plane: Chart) -> None:
     asked = {
         "settings": {"levels": "example.com/minipod"},
         "image": {"repository": "images.example/arnold", "tag": "9"},
+        "scheduler": {"image": {"tag": 20261201}},
         "extender": {"replicas": 3, "extraArgs": ["--bind-timeout=10m"], "resources": {"limits": {"memory": "9Gi"}}},
         "priority": 7,
     }
@@ -178,6 +179,8 @@ def test_values_reach_their_objects(chart_for_plane: Chart) -> None:
     deployment = pick(own, "Deployment", "arnold-extender")
     (container,) = pod_template(deployment)["spec"]["containers"]
     assert (deployment["spec"]["replicas"], container["image"]) == (3, "images.example/arnold:9")
+    (of_scheduler,) = pod_template(pick(own, "Deployment", "arnold-scheduler"))["spec"]["containers"]
+    assert of_scheduler["image"] == "kube-scheduler:20261201"
     assert container["args"][-1] == "--bind-timeout=10m"
     assert container["resources"] == {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "9Gi"}}
     assert pick(own, "PriorityClass")["value"] == 7
