@@ -94,7 +94,7 @@ class ExpertSpread(JsonRecord):
     """Domains that an expert group touches at most."""
     proved: bool
     """No placement with as good an objective (which is proved too, unless the spread is 1) has a smaller one; of
-    placements on the types of GPU that were chosen, with no node slower than was admitted."""
+    placements with no node slower than was admitted."""
 
 
 class CloserSpread(JsonRecord):
@@ -106,8 +106,7 @@ class CloserSpread(JsonRecord):
     """Spread of the PP groups."""
     proved: bool
     """No placement with as good an objective and EP spread (which are proved too), and as good at the levels between,
-    has less of alpha * dp + beta * pp here; of placements on the types of GPU that were chosen, with no node slower
-    than was admitted."""
+    has less of alpha * dp + beta * pp here; of placements with no node slower than was admitted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from scheduler.job import Job
 from scheduler.job_on_cluster import at_no_time, at_time
 from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import admissible
+from scheduler.placement import admission
 from scheduler.placement.stop_program import StopProgram
 from scheduler.placement.types import Limits, PlacementAlgorithm, Status
 from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, foreseen
@@ -137,15 +137,19 @@ def whom_to_stop(
         highest = levels[min(bisect_left(levels, True, key=makes_room_up_to), len(levels) - 1)]
         choices = [other for other in choices if other.priority is not None and other.priority <= highest]
         notes.append(f"of priorities below {priority:g}, those up to {highest:g} are enough, and no lower ones")
-    before, after = admissible(cluster, job), admissible(without(cluster, choices), job)
+    emptier = without(cluster, choices)
     holders: dict[str, list[int]] = {}
     for number, other in enumerate(choices):
         for name in other.nodes:
             holders.setdefault(name, []).append(number)
-    # nodes with the same jobs on them come free together
-    freed = Counter(tuple(holders[cluster.names[node]]) for node in np.flatnonzero(after & ~before).tolist())
+    ways = []
+    for of_type in admission.choices(cluster, job):
+        before, after = (admission.admissible(of_jobs, of_type) for of_jobs in (cluster, emptier))
+        # nodes with the same jobs on them come free together
+        freed = Counter(tuple(holders[cluster.names[node]]) for node in np.flatnonzero(after & ~before).tolist())
+        ways.append((freed, of_type.grid.cells - int(np.count_nonzero(before))))
     seconds = [round(lost[other.name] * HOUR) for other in choices]
-    program = StopProgram(seconds, freed, job.grid.cells - int(np.count_nonzero(before)))
+    program = StopProgram(seconds, ways)
     bound = 0.0
     with on_clock(limits.clock, limits.seconds):
         end = clock() + limits.seconds

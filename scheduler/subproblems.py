@@ -434,8 +434,9 @@ def best_of_types(
 ) -> Outcome:
     """Return the best of the outcomes for all choices of types, at least one, its bound that of all of them.
 
-    The least ``objective / speed`` wins; of equal ones fewest flagged nodes, one type before several, and the type of
-    which most nodes are left; but of all that are as good as that one in everything the one whose nodes cost least.
+    The least ``objective / speed`` wins; of equal ones fewest flagged nodes, where these have a price, the goals that
+    come after the objective, fewest flagged nodes, one type before several, and the type of which most nodes are left;
+    but of all that are as good as that one in everything the one whose nodes cost least.
 
     :param short: why the job cannot fit on any of them, whatever its shape; empty = on one it might.
     :param costs: shape [nodes], what nodes cost beside the objective; ``None`` = nothing.
@@ -462,7 +463,7 @@ def best_of_types(
     least = min(_bound(*pair) / pair[0].job.speed_on(pair[0].gpu_types) for pair in pairs)
     bound = least * options[best].speed
     proposal = replace(
-        chosen.proposal,
+        _proved_on_all(chosen, ranks[best][0], [pair for pair in pairs if pair is not pairs[best]]),
         lower_bound=None if chosen.evaluation is None else bound,
         complete=all(outcome.proposal.complete for outcome in outcomes),
         solve_seconds=sum(outcome.proposal.solve_seconds for outcome in outcomes),
@@ -490,8 +491,41 @@ def rank_of_type(choice: TypeChoice, outcome: Outcome) -> tuple[float, ...]:
     if worth is None:
         return inf, _HOPE.index(outcome.status)
     left = choice.usable - choice.job.grid.cells
-    cost = worth.objective / choice.job.speed_on(worth.gpu_types)
-    return round(cost, 9), len(worth.flagged), len(choice.gpu_types) > 1, -left
+    cost, flagged = worth.objective / choice.job.speed_on(worth.gpu_types), len(worth.flagged)
+    # expert groups may take several nodes on some sizes of nodes alone
+    nearer = (float(worth.experts or 1), *worth.closer.values())
+    priced = flagged if choice.job.avoid == "price" else 0
+    return round(cost, 9), priced, *nearer, flagged, len(choice.gpu_types) > 1, -left
+
+
+def _proved_on_all(chosen: Outcome, cost: float, others: Sequence[tuple[TypeChoice, Outcome]]) -> Proposal:
+    """Return the proposal of an outcome, its bounds of EP spread and closer levels those of all choices of types: one
+    that may cost no more, and is as good at the goals before, says what it has at least.
+    """
+    proposal, worth = chosen.proposal, chosen.evaluation
+    if worth is None:
+        return proposal
+    experts, closer = proposal.expert_bound, dict(proposal.closer_bounds)
+    for choice, outcome in others:
+        other, longest = outcome.evaluation, chosen.step_time or inf
+        if _bound(choice, outcome) / choice.job.speed_on(choice.gpu_types) > cost + TOLERANCE:
+            continue
+        if (outcome.step_time_bound or 0.0) > longest + TOLERANCE:
+            continue
+        # what it has at least is known among placements as good as its own before
+        known = other is not None and outcome.status == "optimal"
+        bound = outcome.proposal.expert_bound if known else 1.0
+        experts = min(experts, bound)
+        if bound > (worth.experts or 1) + TOLERANCE:
+            continue
+        known = known and other is not None and (other.experts or 1) == (worth.experts or 1)
+        for level, value in worth.closer.items():
+            bound = max(1.0, outcome.proposal.closer_bounds.get(level, 0.0)) if known else 1.0
+            closer[level] = min(closer.get(level, 0.0), bound)
+            if bound > value + TOLERANCE:
+                break
+            known = known and other is not None and other.closer[level] <= value + TOLERANCE
+    return replace(proposal, expert_bound=experts, closer_bounds=closer)
 
 
 def _bound(choice: TypeChoice, outcome: Outcome) -> float:

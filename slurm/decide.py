@@ -183,7 +183,7 @@ class SlurmQueue:
             if self._refused_by_slurm(job):
                 segment = "; with topology/block it is to be submitted with --segment=1"
                 why = f"Slurm does not start it on its nodes{segment if self.live.base.blocks is not None else ''}"
-                self._refuse(job, asked, why, planned=True)
+                self._refuse(job, asked, why)
                 return "refused"
             self._held[int(job.number)] = tuple(order)
             return "planned"
@@ -212,11 +212,11 @@ class SlurmQueue:
         self.reasons[job.number] = why
         self.updates.append(Update((job.number,), fields, why))
 
-    def _refuse(self, job: SlurmJob, asked: GridRequest, why: str, *, planned: bool = False) -> None:
+    def _refuse(self, job: SlurmJob, asked: GridRequest, why: str) -> None:
         """Let a job begin as a plain one, and say why; of one that was planned the nodes are taken back."""
         self.reasons[job.number] = why
         fields = {"Comment": asked.comment(refused=why), "StartTime": at(self.live.now)}
-        if planned:
+        if job.required or job.number in self._holding:
             fields |= self._without_nodes(job)
         held = job.reason == "BadConstraints"  # Slurm sets the priority to 0
         self.updates.append(Update((job.number,), fields, f"refused: {why}", released=held))

@@ -143,6 +143,7 @@ def _stop(inputs: PlacementInputs, running: tuple[str, ...], *, priority: float 
             instance.cluster, instance.job, jobs.running, now=now.timestamp(), priority=priority,
             solver=ALGORITHMS.load("exact"), limits=limits,
         )  # fmt: skip
+    instance = instance.settled(stopping.outcome)
     document = stop_document(instance, stopping, now=now.timestamp())
     answer(document, lambda out, shown: print_stop(out, instance, shown))
     return exit_code(stopping.status)

@@ -165,7 +165,7 @@ class GangPlan(CustomResource, frozen=True):
     would_fit_if_empty: bool | None = None  # of a queued gang; None = not known
     # gangs and pods, as NAMESPACE/NAME and NAMESPACE/pod/NAME, that are stopped so that it has its nodes, until they
     # have left these; before the plan promises its nodes, those of victims are promised to these still
-    victims: tuple[str, ...] = ()
+    victims: tuple[Annotated[str, msgspec.Meta(pattern="/")], ...] = ()
     # how long it will run, as gangs tell that ended before it came; None = its pods say it, or too few have ended
     estimate: Prediction | None = None
 

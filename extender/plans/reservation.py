@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -62,7 +62,7 @@ class ReservationSpec(StoredPart, frozen=True):
     nodes: int | None = None  # of the gang, whatever pods share them; may be left out where parallelism says it
     parallelism: str | None = None
     order: str | None = None
-    gpus_per_node: int = 8
+    gpus_per_node: Annotated[int, msgspec.Meta(ge=1)] = 8
     alpha: float | None = None
     model: str | None = None
     microbatches: int | None = None

@@ -9,22 +9,25 @@ class StopProgram:
     """Chooses jobs, by number.
 
     :param costs: of stopping each, whole and at least 0.
-    :param freed: jobs that share nodes -> nodes that are free when all of these have gone.
-    :param needed: nodes that have to be freed at least.
+    :param ways: of which one is enough, as on one of several types of GPU: jobs that share nodes -> nodes that are free
+        when all of these have gone, and how many nodes have to be freed at least.
     """
 
-    def __init__(self, costs: Sequence[int], freed: Mapping[tuple[int, ...], int], needed: int) -> None:
+    def __init__(self, costs: Sequence[int], ways: Sequence[tuple[Mapping[tuple[int, ...], int], int]]) -> None:
         from scheduler.placement import cp_model
 
         self._model = model = cp_model.CpModel()
         self._stopped = [model.new_bool_var(f"job {number}") for number in range(len(costs))]
-        nodes = []
-        for number, (holders, count) in enumerate(freed.items()):
-            are_free = model.new_bool_var(f"nodes {number}")
-            for holder in holders:
-                model.add_implication(are_free, self._stopped[holder])
-            nodes.append(count * are_free)
-        model.add(sum(nodes) >= needed)
+        chosen = [model.new_bool_var(f"way {number}") for number in range(len(ways))]
+        model.add_bool_or(chosen)
+        for is_chosen, (freed, needed) in zip(chosen, ways, strict=True):
+            nodes = []
+            for number, (holders, count) in enumerate(freed.items()):
+                are_free = model.new_bool_var(f"nodes {number}")
+                for holder in holders:
+                    model.add_implication(are_free, self._stopped[holder])
+                nodes.append(count * are_free)
+            model.add(sum(nodes) >= needed * is_chosen)
         # of choices that cost the same the one with the fewest jobs
         weights = [cost * (len(costs) + 1) + 1 for cost in costs]
         model.minimize(sum(weight * var for weight, var in zip(weights, self._stopped, strict=True)))

@@ -8,9 +8,12 @@ and so with R = 1.  The same goes on from level to level, among the regions wher
 
 In a region a pair is ruled out by counting whole groups, by the product of spreads, or by a refutation of the
 certificate that holds on the grid as it is counted here, wherever the certificate says that it belongs.
+
+Whatever types of GPU the answer has, placements on others may be as good as it is for the speed there: these are looked
+at as well, and there the objective may be as much larger as they are faster.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -22,7 +25,7 @@ from ground.records import JsonRecord
 from scheduler.certificates.certificate import Certificate, CloserClaims, RefutedPair
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, Spread, closer_levels, objective_terms, slowest_in_use
-from scheduler.verification.question import CountedGrid, NodeChoice, grid_and_room, job_on, sizes_on
+from scheduler.verification.question import CountedGrid, NodeChoice, grid_and_room, job_on, node_choices, sizes_on
 from scheduler.verification.refutations import (
     CALL,
     Effort,
@@ -36,6 +39,7 @@ from scheduler.verification.refutations import (
 from scheduler.witnesses import NOT_TO_BE_CHECKED
 from topology.cluster import BoolArray, Cluster, IndexArray, IntArray, count_nodes
 
+Refuted = Callable[[NodeChoice], Mapping[str, Sequence[Spread]]]
 EVERY_ONE = Spread(1, 1)  # What every placement has at least
 
 
@@ -60,12 +64,12 @@ class CloserCheck:
 
 
 def check_closer(
-    certificate: Certificate, cluster: Cluster, job: Job, worth: Evaluation, refuted: Mapping[str, Sequence[Spread]]
+    certificate: Certificate, cluster: Cluster, job: Job, worth: Evaluation, refuted: Refuted
 ) -> CloserCheck:
     """Recount what a certificate claims beyond what decides.
 
     :param worth: of its placement, by the evaluator.
-    :param refuted: by level, pairs that no placement on the nodes of these claims has.
+    :param refuted: from nodes to the pairs that no placement there has, by level.
     """
     claims = certificate.closer
     if claims is None:
@@ -108,6 +112,16 @@ class CountedRegion:
     domain: int | None = None  # None = all nodes
 
 
+@dataclass(frozen=True, slots=True)
+class _AsGood:
+    """Nodes on which a placement may be as good as the answer."""
+
+    job: Job
+    nodes: BoolArray
+    objective: float  # the largest of such a placement
+    refuted: Mapping[str, Sequence[Spread]]  # by level, pairs that no placement there has
+
+
 @dataclass
 class _CloserRecount:
     """The recount of one certificate's claims."""
@@ -116,7 +130,7 @@ class _CloserRecount:
     cluster: Cluster
     job: Job
     worth: Evaluation
-    refuted: Mapping[str, Sequence[Spread]]
+    refuted: Refuted
     effort: Effort = field(default_factory=Effort)
     pairs: list[tuple[str, RefutedPair, Recount]] = field(default_factory=list)
     _holding: dict[tuple[str, CountedGrid], list[Spread]] = field(default_factory=dict)
@@ -139,21 +153,38 @@ class _CloserRecount:
         return CloserCheck(tuple(checked), pairs=tuple(self.pairs))
 
     @cached_property
-    def _choices(self) -> tuple[tuple[Job, BoolArray], ...]:
-        """The nodes that are claimed of: a trunk's each, where nothing joins them."""
-        claims, cluster = self.claims, self.cluster
+    def _choices(self) -> tuple[_AsGood, ...]:
+        """The nodes that are claimed of, a trunk's each where nothing joins them; then others on which a placement may
+        be as good.
+        """
+        claims, cluster, speed = self.claims, self.cluster, self.job.speed_on(self.worth.gpu_types)
         job = job_on(self.job, claims.gpu_types, claims.gpus_per_node)
         trunks = [None] if cluster.trunks is None else range(len(cluster.trunks))
-        choices = (NodeChoice(job, claims.gpu_types, trunk) for trunk in trunks)
+        own = [NodeChoice(job, claims.gpu_types, trunk) for trunk in trunks]
+        others = [
+            choice
+            for choice in node_choices(cluster, self.job)
+            if not {*choice.gpu_types} <= {*claims.gpu_types}
+            or choice.job.gpus_per_node != claims.gpus_per_node
+            or choice.speed > speed
+        ]
         slowest = inf if claims.slowest is None else claims.slowest
-        return tuple((choice.job, choice.nodes(cluster, slowest)) for choice in choices)
+        return tuple(
+            _AsGood(
+                choice.job,
+                choice.nodes(cluster, slowest),
+                self.worth.objective * (1.0 if choice in own else choice.speed / speed),
+                self.refuted(choice),
+            )
+            for choice in (*own, *others)
+        )
 
     def _fewest_for_experts(self) -> int:
         """Return how many domains of the job's level the largest expert group takes at least."""
-        level, largest = self.cluster.level(self.job.level), self.job.grid.groups["ep"].largest
-        fewest = []
-        for _, nodes in self._choices:
-            inside = np.cumsum(np.sort(count_nodes(level, nodes))[::-1])
+        level, fewest = self.cluster.level(self.job.level), []
+        for choice in self._choices:
+            largest = choice.job.grid.groups["ep"].largest
+            inside = np.cumsum(np.sort(count_nodes(level, choice.nodes))[::-1])
             if inside[-1] >= largest:
                 fewest.append(int(np.searchsorted(inside, largest)) + 1)
         return min(fewest, default=0)
@@ -165,27 +196,30 @@ class _CloserRecount:
         here = [term for term in objective_terms(cluster, job) if term.level == above and term.family in ("dp", "pp")]
         weights = tuple(sum(term.weight for term in here if term.family == family) for family in ("dp", "pp"))
         # every other term has a spread of 1 at least
-        most = self.worth.objective - sum(term.weight for term in objective_terms(cluster, job) if term not in here)
+        others = sum(term.weight for term in objective_terms(cluster, job) if term not in here)
+        most = [choice.objective - others for choice in self._choices]
         regions = [CountedRegion(number) for number in range(len(self._choices))]
         try:
             for name in closer_levels(cluster, job):
                 regions, held = self._narrowed(regions, above, (weights[0], weights[1]), most)
                 bounds = [self._least(region, name, above, held) for region in regions]
                 yield min(bounds, default=0.0)
-                above, weights, most = name, (job.alpha, job.beta), self.worth.closer[name]
+                above, weights, value = name, (job.alpha, job.beta), self.worth.closer[name]
                 within = zip(regions, bounds, strict=True)
-                regions = [region for region, bound in within if bound <= most + TOLERANCE]
+                regions = [region for region, bound in within if bound <= value + TOLERANCE]
+                most = [value] * len(most)
         except TooMuch:
             pass
         while True:
             yield 0.0
 
     def _narrowed(
-        self, regions: Sequence[CountedRegion], level: str, weights: tuple[float, float], most: float
+        self, regions: Sequence[CountedRegion], level: str, weights: tuple[float, float], most: Sequence[float]
     ) -> tuple[list[CountedRegion], Spread]:
         """Return the regions where a placement that costs so much at a level lies, and the largest pair it has there.
 
         :param weights: of S and R at the level.
+        :param most: by the number of the nodes.
         """
         within, largest = list[CountedRegion](), EVERY_ONE
         depth = self.cluster.level_index(level)
@@ -193,11 +227,14 @@ class _CloserRecount:
             grid = self._grid(region, level)
             if grid is None:
                 within.append(region)
-                largest = Spread(self.job.grid.cells, self.job.grid.cells)
+                cells = self._choices[region.choice].job.grid.cells
+                largest = Spread(max(largest.dp, cells), max(largest.pp, cells))
                 continue
             if sum(grid.capacities) < grid.cells:
                 continue
-            dp, pp = np.nonzero(self._costs(grid, level, weights) <= most + TOLERANCE)
+            dp, pp = np.nonzero(self._costs(grid, region, level, weights) <= most[region.choice] + TOLERANCE)
+            if not len(dp):
+                continue
             if not dp.any() and not pp.any():
                 # rows and columns cross, so all cells lie in one domain
                 rooms = self._room(region, level)[2]
@@ -221,14 +258,20 @@ class _CloserRecount:
             rooms = self._rooms_inside(region, level, above)
             columns = fewest_touched(grid.rows, grid.columns, rooms) if held.dp == 1 else 1
             floor = Spread(columns, fewest_touched(grid.columns, grid.rows, rooms) if held.pp == 1 else 1)
-        costs = self._costs(grid, level, (self.job.alpha, self.job.beta), floor)
+        costs = self._costs(grid, region, level, (self.job.alpha, self.job.beta), floor)
         return min(float(costs.min()), self.worth.closer[level])
 
     def _costs(
-        self, grid: CountedGrid, level: str, weights: tuple[float, float], floor: Spread = EVERY_ONE
+        self,
+        grid: CountedGrid,
+        region: CountedRegion,
+        level: str,
+        weights: tuple[float, float],
+        floor: Spread = EVERY_ONE,
     ) -> npt.NDArray[np.float64]:
         """Return what each pair (S, R) costs, both from 1 on; infinite where it is ruled out, or below a floor."""
-        refuted, most = [*self.refuted.get(level, ()), *self._refuted(level, grid)], grid.largest
+        of_nodes = self._choices[region.choice].refuted.get(level, ())
+        refuted, most = [*of_nodes, *self._refuted(level, grid)], grid.largest
         self.effort.begin()
         self.effort.take(CALL * (1 + len(refuted)) + 250 * len(grid.capacities) + 10 * most.dp * most.pp)
         s, r = np.arange(1, most.dp + 1)[:, None], np.arange(1, most.pp + 1)[None, :]
@@ -271,8 +314,8 @@ class _CloserRecount:
 
     def _counted(self, choice: int, level: str) -> tuple[int, int, IntArray] | None:
         if (choice, level) not in self._rooms:
-            job, nodes = self._choices[choice]
-            self._rooms[choice, level] = grid_and_room(self.cluster, job, nodes, level)
+            of_nodes = self._choices[choice]
+            self._rooms[choice, level] = grid_and_room(self.cluster, of_nodes.job, of_nodes.nodes, level)
         return self._rooms[choice, level]
 
     def _grid(self, region: CountedRegion, level: str) -> CountedGrid | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import inf
 from time import perf_counter
 from typing import Literal
@@ -153,7 +153,7 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
         left = Rivals(certificate, cluster, job, worth, parts).left()
         faults = [rival.fault for rival in left if rival.fault]
         untold = [rival.untold for rival in left if rival.untold]
-        closer = check_closer(certificate, cluster, job, worth, _refuted(certificate, cluster, parts))
+        closer = check_closer(certificate, cluster, job, worth, partial(_refuted, certificate, cluster, parts))
         faults += [
             *closer.faults,
             *(
@@ -220,7 +220,7 @@ def not_shown(certificate: Certificate, cluster: Cluster, job: Job) -> dict[str,
     ):
         what = "objective" if certificate.status == "optimal" else "bound"
         unshown["objective"] = f"{what} {decimal(certificate.bound or 0.0)}: {NOT_TO_BE_CHECKED}"
-    closer = check_closer(certificate, cluster, job, worth, _refuted(certificate, cluster, parts))
+    closer = check_closer(certificate, cluster, job, worth, partial(_refuted, certificate, cluster, parts))
     proved = {claim.level for claim in certificate.closer.levels if claim.proved} if certificate.closer else set()
     for claim in closer.claims:
         if not claim.checked and (claim.claim == "ep" or claim.claim in proved):
@@ -228,15 +228,18 @@ def not_shown(certificate: Certificate, cluster: Cluster, job: Job) -> dict[str,
     return unshown
 
 
-def _refuted(certificate: Certificate, cluster: Cluster, parts: Sequence[RecountedPart]) -> dict[str, list[Spread]]:
-    """Return by level the pairs that no placement has on the nodes that closer levels are claimed of."""
+def _refuted(
+    certificate: Certificate, cluster: Cluster, parts: Sequence[RecountedPart], choice: NodeChoice
+) -> dict[str, list[Spread]]:
+    """Return by level the pairs that no placement has on some of the nodes that closer levels are claimed of."""
     claims = certificate.closer
     if claims is None or cluster.trunks is not None:
         return {}
     slowest = inf if claims.slowest is None else claims.slowest
     refuted: dict[str, list[Spread]] = {}
     for part in parts:
-        about = {*part.part.gpu_types} >= {*claims.gpu_types} and part.part.gpus_per_node == claims.gpus_per_node
+        size = part.part.gpus_per_node
+        about = {*part.part.gpu_types} >= {*choice.gpu_types} and size == choice.job.gpus_per_node
         if about and part.slowest >= slowest:
             holding = (pair for pair, answer in part.pairs if answer.told == "holds")
             refuted.setdefault(part.part.level, []).extend(holding)

@@ -268,7 +268,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
             problem = f"a job of {largest:,} nodes does not fit: {free:,} of {self.nodes:,} nodes are free"
             fix = "choose smaller jobs, a larger cluster or a smaller --busy-share"
             raise InvalidInput(problem, where="--grid", fix=fix)
-        if beyond := [size for size in self.sizes if size > self.nodes]:
+        if beyond := [size for size in self.sizes or SIZES[:1] if size > self.nodes]:
             fix = f"choose from 1 to {self.nodes:,} nodes"
             raise InvalidInput(f"a minipod of {beyond[0]:,} nodes", where="--size", fix=fix)
 

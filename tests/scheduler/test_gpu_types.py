@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -14,10 +15,11 @@ from scheduler.algorithm_run import fits, run
 from scheduler.explanation import diagnose, nodes_to_free, what_binds
 from scheduler.job import Hold, Job, Parallelism, Speed
 from scheduler.objective import evaluate
-from scheduler.outcome import Outcome, TypeOption
-from scheduler.placement.admission import choices, shortage
+from scheduler.outcome import CloserSpread, Outcome, TypeOption
+from scheduler.placement.admission import choices, shortage, type_choices
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.repair import repair
+from scheduler.subproblems import best_of_types
 from tests.case_counts import examples
 from tests.facts import saying, says
 from topology.build import build_cluster
@@ -112,6 +114,35 @@ def test_of_equal_types_the_one_with_more_left() -> None:
     outcome = run(EXACT, racks("AAAAA", "CCCCC", "CC"), job(2, 2), LIMITS)
     assert chosen(outcome).gpu_types == ("C",)
     assert chosen(outcome).sentence.endswith("; chosen")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_of_equal_types_the_one_that_is_closer(order: int, mixed: bool) -> None:
+    """A has a node in each of four racks, B two in one: whichever comes first, the pair lies in that rack.
+
+    B is not the type with more nodes left, and a mixture is no closer.
+    """
+    places = [("A", "r0"), ("A", "r1"), ("A", "r2"), ("A", "r3"), ("B", "r4"), ("B", "r4")]
+    nodes = [Node(f"n{i}", ("p", rack), 8, 8, gpu_type=name) for i, (name, rack) in enumerate(places)]
+    outcome = run(
+        EXACT, build_cluster(["pod", "rack"], nodes[::order]), job(1, 2, level="pod", mix_types=mixed), LIMITS
+    )
+    assert chosen(outcome).gpu_types == ("B",)
+    assert (outcome.closer["rack"], outcome.proved_to) == (CloserSpread(1, 1, proved=True), "all")
+
+
+def test_a_closer_type_that_was_not_settled_leaves_it_open() -> None:
+    """Of a type that might be as good in the objective nothing is known at the rack."""
+    nodes = [Node(f"{name}{i}", ("p", f"{name}{i}"), 8, 8, gpu_type=name) for name in "AB" for i in range(3)]
+    cluster, asked = build_cluster(["pod", "rack"], nodes), job(1, 2, level="pod")
+    outcome = run(EXACT, cluster, asked, LIMITS)
+    assert outcome.closer["rack"] == CloserSpread(1, 2, proved=True)
+    of_types, _ = type_choices(cluster, asked)
+    first, second = (of_type for _, of_type in outcome.by_type)
+    unsettled = replace(second, proposal=replace(second.proposal, closer_bounds={}))
+    best = best_of_types(cluster, of_types, [first, unsettled], short="")
+    assert (best.status, best.closer["rack"].proved, best.proved_to) == ("optimal", False, "objective")
 
 
 def test_one_type_before_a_mixture_and_a_healthy_one_before_slow_nodes() -> None:

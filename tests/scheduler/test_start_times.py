@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.job import Hold, Job, Parallelism
+from scheduler.job import Hold, Job, NodeSize, Parallelism
 from scheduler.job_on_cluster import before_it_goes
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.run_times import RunTimeHistory
@@ -122,6 +122,23 @@ def test_nobody_can_lose_less(question: tuple[list[int], list[LiveJob], Job], pr
         assert stopping.bound == pytest.approx(least[1])
         assert {other.name for other in stopping.jobs} <= {*lost}
         assert fits(racks, free_without(racks, jobs, {other.name for other in stopping.jobs}), job)
+
+
+@pytest.mark.parametrize(("small", "large", "stopped"), [(1.0, 0.4, ["l0"]), (0.1, 0.4, ["s0", "s1"])])
+def test_whom_to_stop_on_nodes_of_several_sizes(small: float, large: float, stopped: list[str]) -> None:
+    """Eight GPUs are two nodes of four or one of eight, whichever loses less: 0.4 hours of 8 GPUs are 3.2, an hour of
+    two times 4 is 8.0, a tenth of that 0.8.
+    """
+    rows = [Node(f"n{i}", ("r",), 4, 4, gpu_type="A") for i in range(3)] + [Node("n3", ("r",), 8, 8, gpu_type="B")]
+    jobs = [
+        LiveJob(name, (f"n{i}",), "test", preemptible=True, last_checkpoint=NOW - ago * HOUR)
+        for i, (name, ago) in enumerate([("s0", small), ("s1", small), ("s2", 9.0), ("l0", large)])
+    ]
+    cluster, _ = with_running(build_cluster(["rack"], rows), jobs)
+    job = Job("new", Parallelism(tp=4, dp=2), gpus_per_node=4, node_sizes=(NodeSize("A", 4), NodeSize("B", 8)))
+    stopping = whom_to_stop(cluster, job, jobs, now=NOW, solver=ALGORITHMS.load("exact"), limits=Limits())
+    assert (stopping.status, [other.name for other in stopping.jobs]) == ("optimal", stopped)
+    assert stopping.gpu_hours == pytest.approx(stopping.bound)
 
 
 def test_time_limits_make_the_start_a_range() -> None:

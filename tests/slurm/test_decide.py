@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -208,6 +209,15 @@ def test_a_job_that_slurm_starts_on_no_nodes_keeps_none(reason: str, topology: s
     after = job(reason="BeginTime", comment=first.fields["Comment"], begin=float(first.fields["StartTime"][3:]))
     assert decided(looked(after)).states == {"1": "begins later"}
     assert decided(replace(looked(after), now=NOW + WAIT + 1)).states == {"1": "planned"}
+
+
+@pytest.mark.parametrize("changes", [{"comment": "arnold: none"}, {"count": 2}, {"partition": "all,small"}])
+def test_a_planned_job_that_is_changed_into_none_of_ours_keeps_no_nodes(changes: dict[str, Any]) -> None:
+    """Its user has written another grid, or wants fewer nodes: it begins as a plain job, on any."""
+    planned = job(**IN_IT, required="n0[1,3,5,7]", reason="Resources")
+    (update,) = decided(looked(replace(planned, **changes), reservations=HELD), {"1": ORDER}).updates
+    assert "refused" in update.fields["Comment"]
+    assert (update.fields["ReqNodeList"], update.fields["ReservationName"]) == ("", "")
 
 
 @pytest.mark.parametrize("lost", ["taken", "down", "reserved", "not in the partition"])

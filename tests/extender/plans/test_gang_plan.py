@@ -169,6 +169,7 @@ def packed(plain: bytes) -> str:
         {"assignment": {"pods": base64.b64encode(bytes(15)).decode()}},
         {"assignment": {"pods": "?"}},
         {"spread": {"dp": "many"}},
+        {"victims": ["no namespace"]},
     ],
 )
 def test_a_document_that_nobody_of_ours_wrote_is_refused_by_name(status: dict[str, Any]) -> None:

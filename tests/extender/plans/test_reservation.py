@@ -105,7 +105,16 @@ def test_what_is_not_said() -> None:
     assert (more.demand.accepts("n", {"pool": "a"}), more.demand.accepts("n", {})) == (True, False)
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b'{"metadata": {}, "spec": {"nodes": "many"}}', b'{"spec": {}}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b'{"metadata": {}, "spec": {"nodes": "many"}}',
+        b'{"spec": {}}',
+        b'{"metadata": {}, "spec": {"gpusPerNode": 0}}',
+    ],
+)
 def test_what_is_none_is_refused(raw: bytes) -> None:
     """The reflector leaves it out and says so."""
     with pytest.raises(InvalidInput, match="CapacityReservation cannot be read"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
 from scheduler.certificates.certificate import Certificate, CertifiedGrid, CloserClaim, RefutedPair
-from scheduler.job import Job, Parallelism
+from scheduler.job import Job, Parallelism, Speed
 from scheduler.objective import worth_of
 from scheduler.outcome import Instance
 from scheduler.placement.types import ALGORITHMS
@@ -66,6 +66,27 @@ def test_closer_levels_are_checked(kind: str) -> None:
     assert [(claim.claim, claim.checked) for claim in verification.claims] == [("objective", True), (level, True)]
     assert verification.verdict == "verified"
     assert unchecked_claims(Instance(cluster, asked), outcome) == {}
+
+
+@pytest.mark.parametrize(
+    ("types", "factor", "checked"), [(("A",), 1.0, True), (None, 1.0, False), (None, 0.5, True), (None, 2.0, False)]
+)
+def test_other_types_that_are_as_good_are_looked_at(
+    types: tuple[str, ...] | None, factor: float, checked: bool
+) -> None:
+    """Two nodes of A are in a rack each, two of B in one: on A nothing is closer, and on B something is, for a job that
+    may be there and is as fast.
+    """
+    places = {"A": ["p0r0", "p0r1"], "B": ["p1r0", "p1r0"]}
+    nodes = [
+        Node(f"{name}{i}", (rack[:2], rack), 8, 8, gpu_type=name)
+        for name, racks in places.items()
+        for i, rack in enumerate(racks)
+    ]
+    cluster, asked = build_cluster(["pod", "rack"], nodes), grid(2, 1).replace(speed=(Speed("B", factor),))
+    certificate = certified(cluster, asked.replace(gpu_types=("A",)))
+    verification = verify(certificate, cluster, asked.replace(gpu_types=types))
+    assert {claim.claim: claim.checked for claim in verification.claims}["rack"] == checked
 
 
 # A pod of uneven racks beside two others: the job lies in two pods, and rack spread (5, 2) is proved by coverage

@@ -172,6 +172,7 @@ def test_the_sheet(small: MinipodsAnswer) -> None:
         ({"ratios": (0.5,)}, InvalidInput, "ratios is 0.5"),
         ({"sizes": (0,)}, InvalidInput, "sizes is 0"),
         ({"sizes": (4096,)}, InvalidInput, "a minipod of 4,096 nodes"),
+        ({"nodes": 31, "jobs": ("8x1x2",)}, InvalidInput, "a minipod of 32 nodes"),  # the least of the usual ones
         ({"busy_share": 0.99}, InvalidInput, "a job of 600 nodes does not fit: 20 of 2,048 nodes are free"),
         ({"busy_share": 1.5}, InvalidInput, "busy_share is 1.5"),
         ({"jobs": ("8x8",)}, InvalidJob, "no job"),
