@@ -271,6 +271,9 @@ _TAG = re.compile(
 )
 """What srun -l, mpirun, kubectl logs, journald and pdsh put before each line of a document."""
 
+ARCHIVE = re.compile(rb"\A(?:PK\x03\x04|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd|(?s:.{257})ustar)")
+"""What is not read, whatever lines are in it: whose file each is of, and so of which node, is lost."""
+
 STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (
         re.compile(rb"\A\x80[\x02-\x05]"),
@@ -286,7 +289,7 @@ STRANGERS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"Health Monitor Report"), "the report of dcgmi health", "text: dcgmi diag -r 3"),
     (re.compile(rb"\A# gpu +pwr"), "the table of nvidia-smi dmon", "text: nvidia-smi -q, or metrics: dcgm-exporter"),
     (re.compile(rb"nsys-rep|NSight", re.IGNORECASE), "a report of Nsight Systems", "a profile of torch.profiler"),
-    (re.compile(rb"\A(?:PK\x03\x04|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd)"), "an archive", "its files"),
+    (ARCHIVE, "an archive", "its files"),
     (
         re.compile(rb"^(?:(?:kern *:\w+ *: )?\[(?: *\d+\.\d{6}|\w{3} \w{3} .{16})\]|.{9,40} kernel:) ", re.MULTILINE),
         "kernel-log",
@@ -449,7 +452,7 @@ def _read(path: Path, name: str, recordings: Recordings, hand: InHand) -> tuple[
         with opened(path) as (_, raw):
             stream = ByteStream(name, raw)
             kind, is_text = kind_of_recording(stream, path, name, recordings)
-            kept = _lines_of(stream) if is_text else {}
+            kept = _lines_of(stream) if is_text and not ARCHIVE.search(stream.head) else {}
             head, damaged = stream.head, stream.damaged
     except ArnoldError as error:
         return LookedAt(name, "unknown", read=False, note=error.message), {}

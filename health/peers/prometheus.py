@@ -19,9 +19,10 @@ from ground.formats import NEARLY, FileFormat, Marked, begins_as_json
 from ground.groups import grouped
 from ground.quantities import plural
 from ground.rows import BadRows, exporter_line
-from health.peers.metrics import canonical
+from health.peers.metrics import canonical, is_code
 from health.peers.sample_sources import BLANKS, MACHINE_LABELS, MOST_BLANK, SampleColumns, part_of
 from health.peers.streams import FloatArray, MetricRecording, Part, recording_of, row_of, stem
+from topology.xids import PROGRAM_XIDS
 
 CONTRADICTS = 0.05  # Share by which two series of one row differ that cannot both be right
 
@@ -147,6 +148,7 @@ def from_series(
     :raises InvalidInput: a series without machine, a value that is no number.
     """
     parts: dict[str, list[Part]] = {}
+    counted: dict[tuple[str, str], list[tuple[int, FloatArray]]] = {}  # how often each code came, by metric and row
     of_machines: dict[str, tuple[str, str]] = {}
     notes: list[str] = []
     missing = 0
@@ -162,8 +164,14 @@ def from_series(
         missing += int((~usable).sum())
         values = values[usable]
         row = row_of(machine, part_of(labelled["metric"]), of_machines)
-        part = ([row], np.zeros(len(values), dtype=np.int64), values[:, 0], values[:, 1])
-        parts.setdefault(canonical(metric or named) or UNNAMED, []).append(part)
+        name, code = canonical(metric or named) or UNNAMED, str(labelled["metric"].get("xid", ""))
+        if is_code(name) and re.fullmatch(r"[0-9]{1,4}", code):
+            counted.setdefault((name, row), []).append((int(code), values))
+        else:
+            part = ([row], np.zeros(len(values), dtype=np.int64), values[:, 0], values[:, 1])
+            parts.setdefault(name, []).append(part)
+    for (name, row), of_codes in counted.items():
+        parts.setdefault(name, []).append(_codes_of(row, of_codes))
     doubted = sum(_leave_out_contradictions(of_metric) for of_metric in parts.values())
     if doubted:
         notes.append(f"missing: {plural(doubted, 'sample')} of which series of one machine say different values")
@@ -171,6 +179,17 @@ def from_series(
         notes.append(f"missing: {plural(missing, 'sample')} of no finite number, or of DCGM's blank")
     fix = "ask for a time in which the machines were watched"
     return recording_of(parts, absolute=True, source=source, notes=notes, of_machines=of_machines, fix=fix)
+
+
+def _codes_of(row: str, of_codes: Sequence[tuple[int, FloatArray]]) -> Part:
+    """Return the codes of a row whose exporter counts each in a series of its own, as DCGM_EXP_XID_ERRORS_COUNT does:
+    at each time one of those that came, of a device before a program's; 0 = none.
+    """
+    times = np.unique(np.concatenate([values[:, 0] for _, values in of_codes]))
+    codes = np.zeros(len(times))
+    for code, values in sorted(of_codes, key=lambda coded: coded[0] not in PROGRAM_XIDS):
+        codes[np.searchsorted(times, values[values[:, 1] > 0.0, 0])] = code
+    return [row], np.zeros(len(times), dtype=np.int64), times, codes
 
 
 def _leave_out_contradictions(parts: list[Part]) -> int:

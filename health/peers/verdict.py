@@ -180,8 +180,10 @@ def evidence(stretch: Stretch, samples: Samples | None, *, peers: int, absolute:
 def _codes(samples: Samples, stretch: Stretch) -> list[float]:
     """Return the codes of a machine while it stood out."""
     there = (samples.time >= stretch.start) & (samples.time <= stretch.end) & (samples.value != 0.0)
-    row = f"{stretch.machine} {stretch.part}" if stretch.part else stretch.machine
-    own = samples.machine == samples.machines.index(row)
+    # of the part, else of the machine with all its parts
+    row = f"{stretch.machine} {stretch.part}".strip()
+    rows = [k for k, name in enumerate(samples.machines) if name == row or name.startswith(f"{row} ")]
+    own = np.isin(samples.machine, rows)
     return [float(code) for code in np.unique(samples.value[there & own])]
 
 

@@ -79,14 +79,14 @@ def read_switches(switches: Sequence[Switch]) -> Reading:
     several = [name for name, above in hierarchy.graph.in_degree if above > 1]
     if several:
         _check_nodes(switches)
-        places: dict[str, str] = {}
+        holders: dict[str, Switch] = {}
         for switch in switches:
             for node in switch.nodes:
-                if (first := places.setdefault(node, switch.place)) != switch.place:
-                    twice = f"node {node!r} appears twice (first at {first})"
+                if (first := holders.setdefault(node, switch)) is not switch:
+                    twice = f"node {node!r} appears twice (first at {first.place})"
                     raise InvalidTopology(twice, where=switch.place, fix="list it below one switch")
                 hierarchy.leaves[node].add(switch.name)
-        reading = read_fabric(hierarchy, where=lambda node: places.get(node, ""))
+        reading = read_fabric(hierarchy, where=lambda node: holders[node].place if node in holders else "")
         joined = f"switches below several others: {some(several)}; levels are what switches join, up to each tier"
         cluster = reading.cluster.replace(joined=hierarchy.connected(), gpus_assumed=True)
         notes = [joined, *reading.notes]

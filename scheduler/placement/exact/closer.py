@@ -1012,7 +1012,7 @@ class CloserSearch:
         rows, columns = lattice.problem.rows, lattice.problem.columns
         order, together = self._tied_lines(wanted, transposed=transposed)
         rooms = tuple(pod.room for pod in region.pods)
-        lines = WholeLines(lattice, rooms, pods, together, self._decisions, self._limits)
+        lines = WholeLines(lattice, rooms, pods, together[-1], self._decisions, self._limits)
         if clock() + sharing_seconds(len(rooms), lines.touches.most_rows + 1, rows, pods) > wanted.end:
             return
         for pp in range(1, lattice.problem.largest_pair[1] + 1):
@@ -1060,7 +1060,7 @@ class CloserSearch:
             touches, cross = zip(*turned, target[::-1] if by_rows else target, strict=True)
             shape = (grid.columns, grid.rows) if by_rows else (grid.rows, grid.columns)
             order, together = self._tied_lines(wanted, transposed=transposed != by_rows)
-            counts = LineCounts(*shape, paths, closer.room[paths[-1]], touches, cross, together)
+            counts = LineCounts(*shape, paths, closer.room[paths[-1]], touches, cross, (*together, 1))
             best = np.empty((closer.problem.rows, closer.problem.columns), dtype=np.int32)
             best[closer.blocks.row_of[:, None], closer.blocks.column_of] = closer.level.domain_of[
                 self._goals.best.nodes
@@ -1116,7 +1116,7 @@ class CloserSearch:
                 rooms = tuple(pod.room for pod in roomiest[: min(some, above[0] * above[1]) if few else some])
                 if sum(map(sum, rooms)) >= problem.cells and (few or some > above[0] * above[1]):
                     order, together = tied[turned]
-                    ways.append((TwoLevelBands(grid.rows, grid.columns, rooms, together), order, turned))
+                    ways.append((TwoLevelBands(grid.rows, grid.columns, rooms, together[-1]), order, turned))
             best = self._goals.best
             for (bands, order, turned), seed in product(ways, range(_BAND_SEEDS)):
                 if clock() >= end:
@@ -1155,18 +1155,23 @@ class CloserSearch:
             lattice.most = min(lattice.most, wanted.most)
 
     @staticmethod
-    def _tied_lines(wanted: Wanted, *, transposed: bool) -> tuple[IntArray, int]:
+    def _tied_lines(wanted: Wanted, *, transposed: bool) -> tuple[IntArray, list[int]]:
         """Return the rows of the grid (columns, where that is transposed), those next to one another that holds keep
-        together in a pod, and how many these are: as many each, or one.
+        together in a domain; and for each level from the broadest to the one above how many these are: as many each, or
+        one.
         """
         closer = wanted.closer
-        of_pods = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(wanted.above.name))
-        own, broader = ((blocks.column_of if transposed else blocks.row_of) for blocks in (closer.blocks, of_pods))
-        tied = broader[np.unique(own, return_index=True)[1]]
-        together = np.unique(np.bincount(tied))
-        if len(together) > 1:
-            return np.arange(len(tied), dtype=np.int32), 1
-        return np.argsort(tied, kind="stable").astype(np.int32), int(together[0])
+        own = closer.blocks.column_of if transposed else closer.blocks.row_of
+        first, together = np.unique(own, return_index=True)[1], list[int]()
+        order = np.arange(len(first), dtype=np.int32)
+        for level in (wanted.above, *(level for level, _ in reversed(wanted.broader))):
+            blocks = blocks_at(closer.cluster, closer.job, closer.cluster.level_index(level.name))
+            tied = (blocks.column_of if transposed else blocks.row_of)[first]
+            sizes = np.unique(np.bincount(tied))
+            if len(sizes) == 1:
+                order = order[np.argsort(tied[order], kind="stable")]
+            together.insert(0, int(sizes[0]) if len(sizes) == 1 else 1)
+        return order, together
 
     def _offer(self, closer: GridReduction, rack_of_block: IntArray, inside: Sequence[IntArray]) -> None:
         """Offer a placement on racks; in each of some sets of racks cells move to the tightest that hold them.

@@ -7,6 +7,9 @@ are one kind, so that nothing is asked twice, and all the closest in a domain ar
 them has no more cells than the roomiest hold.  It begins with a placement that is known, and minimises what lines touch
 beyond the pair: what cannot be nothing refutes the pair.  A solution is told apart by domains, and its lines are laid
 side by side; where cross lines may touch few pods, in bands of cross lines, each with its pods.
+
+Before that each of the broadest domains goes whole to a line: then what a line has is a sum over its domains, and a
+small model deals them out.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import numpy as np
 
 from scheduler.objective import spread
 from scheduler.placement.cpsat import Answer, Slice, solve
+from scheduler.work_clock import clock, spend
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -35,6 +39,12 @@ Kind = tuple[Any, ...]
 _BANDS, _FEW = 12, 4
 _ROUNDS = 3  # In which more and more of the closest domains are told apart
 _SHARE_EFFORT = 0.1  # In deterministic time, to share out closest domains: each model of some tens of variables
+# Prices of a touch at each closer level, in halves of a cell, at which what a line has is bounded where domains are
+# dealt out: with the first two hundred deals of one question were looked at, with all of them one
+_PRICES = (0, 1, 2, 3, 4, 6, 8)
+# Of work: to add a way to share cells out, and an element of it
+_WAY_SECONDS, _ELEMENT_SECONDS = 1e-5, 1e-9
+_NONE = -(2**20)  # Cells of a line that touches what a domain has not: less than any sum of others makes up for
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,7 @@ class LineCounts:
     room: IntArray  # shape [closest domains], cells that each takes
     touches: Sequence[int]  # by level, domains that a line may touch
     cross: Sequence[int]  # by level, domains that a cross line may touch; of the closest as many as it has cells
-    together: int = 1  # neighbours in a line that lie in one domain of all levels but the closest
+    together: Sequence[int]  # by level, neighbours in a line that lie in one domain: of a broader level a multiple
 
     def lay(
         self, limit: Slice, start: IntArray | None = None, *, counted: bool = False
@@ -90,6 +100,8 @@ class LineCounts:
                 # in bands a "no" proves nothing
                 answer = "yes" if counted else self._refuted(limit)
             return answer, cells
+        if not self._whole and (cells := self._dealt(limit)) is not None:
+            return "yes", cells
         answer, counts, cells = self._count(0, {}, limit, start)
         for apart in range(1, len(self.paths)):
             if counts:
@@ -111,6 +123,120 @@ class LineCounts:
         """The closest other level at which cross lines are limited, and domains told apart; -1 = there is none."""
         limited = (level for level, most in enumerate(self.cross) if most < self.lines and level not in self._whole)
         return max(limited, default=-1)
+
+    @cached_property
+    def _most_cells(self) -> list[dict[int, IntArray]]:
+        """By level, of each domain the cells that a line has there at most, by the domains of this level (none, or this
+        one) and of each closer one that it touches: shape [2, touches + 1 of the next level, ...]; negative where there
+        is no such way, or fewer touches do as well.
+        """
+        tables = [{rack: np.array([0, room]) for rack, room in zip(self.paths[-1].tolist(), self.room, strict=True)}]
+        for level in reversed(range(len(self._inside))):
+            of_level = {}
+            for domain, closer in self._inside[level].items():
+                cells = self._sums([tables[0][inside] for inside in closer], level + 1)[-1]
+                cells = np.where(cells > 0, cells // self.together[level] * self.together[level], _NONE)
+                best = cells
+                for axis in range(cells.ndim):
+                    best = np.maximum.accumulate(best, axis)
+                for axis in range(cells.ndim):
+                    more, fewer = np.moveaxis(cells, axis, 0)[1:], np.moveaxis(best, axis, 0)[:-1]
+                    more[more <= fewer] = _NONE
+                of_level[domain] = np.stack([np.full_like(cells, _NONE), cells])
+                of_level[domain].flat[0] = 0
+            tables.insert(0, of_level)
+        return tables
+
+    def _sums(self, tables: Sequence[IntArray], level: int) -> list[IntArray]:
+        """Return the cells that a line has at most in the first domains of a level, for each number of them from none
+        on, by touches of this level and of each closer one, up to those that a line may have.
+
+        :param tables: of each domain, as in ``_most_cells``.
+        """
+        sums: list[IntArray] = [np.zeros((1,) * tables[0].ndim, dtype=np.int32)]
+        for table in tables:
+            shape = [
+                min(before + here - 1, most + 1)
+                for before, here, most in zip(sums[-1].shape, table.shape, self.touches[level:], strict=True)
+            ]
+            cells, ways = np.full(shape, _NONE, dtype=np.int32), np.argwhere(table >= 0).tolist()
+            for way in ways:
+                before = sums[-1][tuple(slice(max(0, most - here)) for most, here in zip(shape, way, strict=True))]
+                into = cells[tuple(slice(here, here + wide) for here, wide in zip(way, before.shape, strict=True))]
+                np.maximum(into, before + table[tuple(way)], out=into)
+            spend(len(ways) * (_WAY_SECONDS + _ELEMENT_SECONDS * cells.size))
+            sums.append(cells)
+        return sums
+
+    def _dealt(self, limit: Slice) -> IntArray | None:
+        """Deal the broadest domains out, each whole to a line, and return where each cell lies, shape [length, lines];
+        ``None`` = that is not known to be possible.
+        """
+        from scheduler.placement import cp_model
+
+        tables, lines, model = self._most_cells[0], range(self.lines), cp_model.CpModel()
+        if len(tables) < self.lines:
+            return None
+        has = {domain: [model.new_bool_var("") for _ in lines] for domain in tables}
+        for of_domain in has.values():
+            model.add_at_most_one(of_domain)
+        for line in lines:
+            model.add(sum(of_domain[line] for of_domain in has.values()) <= self.touches[0])
+        for prices in product(_PRICES, repeat=len(self.touches) - 1):
+            # of each domain the cells beyond what its touches cost, at most
+            gains = {
+                domain: int((2 * table[1] - np.tensordot(prices, np.indices(table[1].shape), axes=1)).max())
+                for domain, table in tables.items()
+            }
+            wanted = 2 * self.length - int(np.dot(prices, self.touches[1:]))
+            for line in lines:
+                model.add(sum(gain * has[domain][line] for domain, gain in gains.items()) >= wanted)
+        end = clock() + min(limit.wall, limit.effort)
+        while clock() < end:
+            answer, solver = solve(model, replace(limit, wall=end - clock(), workers=None))
+            if answer != "yes":
+                return None
+            dealt = [[domain for domain in has if solver.value(has[domain][line])] for line in lines]
+            held = [self._held(domains) for domains in dealt]
+            too_few = [domains for domains, of_line in zip(dealt, held, strict=True) if of_line is None]
+            if not too_few:
+                return self._laid(np.stack([of_line for of_line in held if of_line is not None], axis=1), (), solver)
+            for domains, line in product(too_few, lines):
+                model.add(sum(has[domain][line] for domain in domains) < len(domains))
+        return None
+
+    def _held(self, domains: Sequence[int]) -> IntArray | None:
+        """Return the cells of a line in each of the closest domains, where it has all of some broadest ones; ``None`` =
+        it would touch more than it may.
+        """
+        held = np.zeros(len(self.room), dtype=np.int32)
+
+        def hand_out(level: int, domains: Sequence[int], touched: IntArray, left: int) -> None:
+            """Hand cells out to domains of a level in which a line has so many at least with these touches."""
+            tables = [self._most_cells[level][domain] for domain in domains]
+            sums = self._sums(tables, level)
+            for domain, table, before, after in zip(
+                domains[::-1], tables[::-1], sums[-2::-1], sums[:0:-1], strict=True
+            ):
+                most, ways = after[tuple(touched)], np.argwhere(table >= 0)
+                rest = touched - ways
+                fit = ((rest >= 0) & (rest < before.shape)).all(axis=1)
+                of_way = before[tuple(rest[fit].T)] + table[tuple(ways[fit].T)]
+                way = ways[fit][int(np.argmax(of_way == most))]
+                touched, here = touched - way, min(left, int(table[tuple(way)]))
+                left -= here
+                if not here:
+                    continue
+                if level == len(self._inside):
+                    held[np.searchsorted(self.paths[-1], domain)] = here
+                else:
+                    hand_out(level + 1, self._inside[level][domain], way[1:], here)
+
+        cells = self._sums([self._most_cells[0][domain] for domain in domains], 0)[-1]
+        if cells.max() < self.length:
+            return None
+        hand_out(0, domains, np.argwhere(cells >= self.length)[0], self.length)
+        return held
 
     def _count(
         self,
@@ -187,7 +313,7 @@ class LineCounts:
                 )
                 for band in bands
             ]
-        ).repeat(self.together, axis=0)
+        ).repeat(self.together[level], axis=0)
         placed = np.empty((self.length, self.lines), dtype=np.int32)
         for domain, line in product(domains, range(self.lines)):
             inside = order[self.paths[level, order] == domain]
@@ -251,8 +377,8 @@ class LineCounts:
                     room = int(self.room[self.paths[level] == some[0]].sum())
                     for of_line, times in zip(cells, touched, strict=True):
                         model.add(of_line <= room * times)
-                        if self.together > 1:
-                            model.add(of_line == self.together * model.new_int_var(0, self.length, ""))
+                        if self.together[level] > 1:
+                            model.add(of_line == self.together[level] * model.new_int_var(0, self.length, ""))
                 counts[level].append(Counts(some, touched, cells))
                 of_alike.append(cells)
             return [sum(of_line) for of_line in zip(*of_alike, strict=True)]
@@ -324,8 +450,8 @@ class LineCounts:
         """Add bands of cross lines, with the domains of the limited level that each touches, no more than a cross line
         may, and the broader ones; they begin with those of a placement.
         """
-        level, cross_lines = self._limited, self.length // self.together
-        places = None if start is None else self.paths[level, start[:: self.together]]
+        level, together = self._limited, self.together[self._limited]
+        cross_lines, places = self.length // together, None if start is None else self.paths[level, start[::together]]
         begun = [] if places is None else _bands_of(places, self.cross[level])
         if not 0 < len(begun) <= _BANDS:
             places, begun = None, []
@@ -340,7 +466,7 @@ class LineCounts:
             for alike in counts[level]:
                 (domain,) = alike.domains
                 here = self.paths[level] == domain
-                room = min(cross_lines, int(self.room[here].sum()) // self.together)
+                room = min(cross_lines, int(self.room[here].sum()) // together)
                 band.cells[domain] = [model.new_int_var(0, room, "") for _ in range(self.lines)]
                 for line, cells in enumerate(band.cells[domain]):
                     for at in range(level + 1):
@@ -355,7 +481,7 @@ class LineCounts:
                 model.add_hint(band.size, len(begun[number][1]))
         for alike in counts[level]:
             for of_line, *of_bands in zip(alike.cells, *(band.cells[alike.domains[0]] for band in bands), strict=True):
-                model.add(self.together * sum(of_bands) == of_line)
+                model.add(together * sum(of_bands) == of_line)
         return bands
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from health.look.folder import look_at_folder
 from health.look.node_reports import XIDS
+from tests.facts import says
 from topology.xids import PROGRAM_XIDS
 
 
@@ -131,3 +134,20 @@ def test_a_log_of_dmesg_without_an_error_is_known(tmp_path: Path) -> None:
     (tmp_path / "dmesg-n12.txt").write_text("[Mon Nov 30 10:00:00 2026] mlx5_core 0000:17:00.0 ib0: Link up\n")
     (file,) = look_at_folder(str(tmp_path)).files
     assert (file.kind, file.read) == ("kernel-log", True)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_logs_of_several_nodes_in_an_archive_are_not_one_log(tmp_path: Path, mode: Literal["w", "w:gz"]) -> None:
+    """The names of its files, which say the nodes, are no lines: its error would be of a node that nobody knows."""
+    logs, crash = tmp_path / "logs", tmp_path / "crash"
+    logs.mkdir()
+    crash.mkdir()
+    with tarfile.open(crash / "logs.tar", mode) as archive:
+        for node in ("node07", "node08"):
+            log = logs / f"dmesg-{node}.txt"
+            log.write_text(xid(79))
+            archive.add(log, log.name)
+    found = look_at_folder(str(crash))
+    assert found.suspects == ()
+    (file,) = found.files
+    assert (file.read, says(file.note, "archive", "its files")) == (False, True)

@@ -228,6 +228,41 @@ def test_counters_are_compared_by_what_they_gain(read: Read) -> None:
     assert [flag.node for flag in verdict(read({"a.csv": text("what", 1_000)})).flags] == ["n2"]
 
 
+def test_the_same_xid_on_all_gpus_of_a_machine_is_told_of_the_machine(read: Read) -> None:
+    """As where an NVSwitch fails: of two GPUs each of n3 both have XID 74, and no part of n3 is singled out."""
+    rows = [
+        f"{at},n{host},{gpu},DCGM_FI_DEV_XID_ERRORS,{74 if host == 3 and at > 60 else 0}"
+        for at in range(SECONDS)
+        for host in range(made.HOSTS)
+        for gpu in range(2)
+    ]
+    (flag,) = verdict(read({"a.csv": "\n".join(["time,machine,gpu,metric,value", *rows])})).flags
+    assert (flag.node, flag.kind, flag.hardware) == ("n3", "faulty", True)
+    assert says(flag.evidence, "dcgm_fi_dev_xid_errors 74,")
+
+
+@pytest.mark.parametrize(
+    ("codes", "flags"), [(["43"], [("degraded", False)]), (["43", "79"], [("faulty", True)]), ([], [])]
+)
+def test_xids_that_are_counted_are_told_by_their_label(
+    read: Read, codes: list[str], flags: list[tuple[str, bool]]
+) -> None:
+    """As dcgm-exporter writes DCGM_EXP_XID_ERRORS_COUNT: of each code how often it came, and 0 without one where none
+    did.  Two times XID 43 are not XID 2, and its program is to blame.
+    """
+    name = "DCGM_EXP_XID_ERRORS_COUNT"
+    nobody = [(f"n{host}", {}, "0") for host in range(5) if host != 3 or not codes]
+    series = [
+        {"metric": {"__name__": name, "Hostname": host, "gpu": "0", **label}, "values": [[t, count] for t in times]}
+        for host, label, count in [*nobody, *(("n3", {"xid": code}, "2") for code in codes)]
+        for times in [range(SECONDS)]
+    ]
+    text = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": series}})
+    found = verdict(read({"range.json": text}))
+    assert [(flag.kind, flag.hardware) for flag in found.flags] == flags
+    assert all(says(flag.evidence, codes[-1]) for flag in found.flags)
+
+
 def test_what_held_a_clock_down_long_ago_is_no_evidence(read: Read) -> None:
     """DCGM counts for how long power or heat held a GPU's clock down since it was started: one that gains nothing now
     is as sound as those that never gained any.

@@ -115,12 +115,20 @@ def test_flat_with_options() -> None:
     assert len(read(f"{TREE}  flat: false\n").cluster) == 4
 
 
+# two leaves below two spines, as a program writes it
+ON_ONE_LINE = (
+    '[{"topology":"t","tree":{"switches":[{"switch":"a","children":"c,d"},{"switch":"b","children":"c,d"},'
+    '{"switch":"c","nodes":"n[1-2]"},{"switch":"d","nodes":"n[2-3]"}]}}]'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint", "where", "fix"),
     [
         (TREE.replace("nodes: node[01", "node: node[01"), "unknown key .*node'", "f:9", "did you mean 'nodes'?"),
         (TREE.replace("s[1-2]", "s[1-3]"), "switch 's3' .* not described", "f:6", "describe it"),
         (TREE.replace("03-04", "02-04"), r"'node02' appears twice \(first at f:8\)", "f:10", "one row"),
+        (ON_ONE_LINE, r"'n2' appears twice \(first at f:1\)", "f:1", "below one switch"),
         (TREE.replace("switch: s1", "switch: 1"), "must be text, not 1", "f:8", "quotes"),
         (TREE.replace("- switch: s1\n        nodes", "- nodes"), "'switch' is missing", "f:8", "add 'switch'"),
         (TREE.replace("node[01-02]", "node[01-"), "broken", "f:8", "ranges like"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 
@@ -56,7 +57,7 @@ def test_counts_agree_with_all_placements(seed: int) -> None:
 
     exists = any(map(keeps, placements))
     start = chance.choice([None, *placements])
-    answer, cells = LineCounts(length, lines, paths, room, touches, cross, together).lay(LIMIT, start)
+    answer, cells = LineCounts(length, lines, paths, room, touches, cross, (together, 1)).lay(LIMIT, start)
     assert answer == "yes" if exists else answer == "no" or (cells is None and cross[0] < lines)
     if cross[0] == lines and exists:
         assert cells is not None
@@ -75,11 +76,61 @@ def test_pods_alike_are_one_kind_and_told_apart_in_the_end() -> None:
     """
     racks = np.arange(20 * 8, dtype=np.int32)
     paths, room = np.stack([racks // 8, racks // 2, racks]), np.full(len(racks), 4, dtype=np.int32)
-    answer, cells = LineCounts(144, 4, paths, room, (5, 18, 36), (4, 4, 4)).lay(LIMIT)
+    answer, cells = LineCounts(144, 4, paths, room, (5, 18, 36), (4, 4, 4), (1, 1, 1)).lay(LIMIT)
     assert answer == "yes"
     assert cells is not None
     assert [spread[0] for spread in spreads(cells, paths)] == [5, 18, 36]
-    assert LineCounts(144, 4, paths, room, (5, 18, 35), (4, 4, 4)).lay(LIMIT) == ("no", None)
+    assert LineCounts(144, 4, paths, room, (5, 18, 35), (4, 4, 4), (1, 1, 1)).lay(LIMIT) == ("no", None)
+
+
+@given(seed=st.integers(0, 10**9))
+@examples(60)
+def test_lines_have_pods_of_their_own_where_they_can(seed: int) -> None:
+    """Up to six pods of up to four racks, in leaves of two: where some pods of each line hold it with no more leaves
+    and racks than it may touch, neighbours that stay in one pod or leaf included, a placement is found.
+    """
+    chance = random.Random(seed)
+    paths = np.array([[p, 2 * p + k // 2, 4 * p + k] for p in range(chance.randint(2, 6)) for k in range(4)]).T
+    paths = paths[:, sorted(chance.sample(range(paths.shape[1]), min(paths.shape[1], 14)))].astype(np.int32)
+    room = np.array([chance.randint(1, 3) for _ in paths[0]], dtype=np.int32)
+    lines, length = chance.randint(2, 3), 2 * chance.randint(1, 3)
+    touches = chance.randint(1, 3), chance.randint(1, 4), chance.randint(1, 5)
+    together = chance.choice([(1, 1, 1), (2, 1, 1), (2, 2, 1)])
+    racks_of = {pod: np.flatnonzero(paths[0] == pod).tolist() for pod in paths[0].tolist()}
+
+    @functools.cache
+    def holds(pods: tuple[int, ...]) -> bool:
+        """Whether some racks of the pods have room for a line, and it touches no more than it may."""
+        racks = [rack for pod in pods for rack in racks_of[pod]]
+        for used in itertools.product((False, True), repeat=len(racks)):
+            some = [rack for rack, is_used in zip(racks, used, strict=True) if is_used]
+            within = all(len(set(of[some])) <= most for of, most in zip(paths, touches, strict=True))
+            cells = room[some]
+            for of, tied in zip(paths[1::-1], together[1::-1], strict=True):
+                cells = [cells[of[some] == domain].sum() // tied * tied for domain in sorted(set(of[some]))]
+                some = [int(np.flatnonzero(of == domain)[0]) for domain in sorted(set(of[some]))]
+                cells = np.array(cells)
+            if within and cells.sum() >= length:
+                return True
+        return False
+
+    deals = itertools.product(range(lines), repeat=len(racks_of))
+    dealt = any(
+        all(
+            holds(tuple(pod for pod, owner in zip(racks_of, deal, strict=True) if owner == line))
+            for line in range(lines)
+        )
+        for deal in deals
+    )
+    answer, cells = LineCounts(length, lines, paths, room, touches, (lines,) * 3, together).lay(LIMIT)
+    if dealt:
+        assert answer == "yes"
+    if answer == "yes":
+        assert cells is not None
+        assert all(across[0] <= most for across, most in zip(spreads(cells, paths), touches, strict=True))
+        assert (np.bincount(cells.ravel(), minlength=len(room)) <= room).all()
+        for of, tied in zip(paths[:2], together, strict=False):
+            assert (of[cells[::tied]] == of[cells[tied - 1 :: tied]]).all()
 
 
 def test_cross_lines_follow_sets_of_pods() -> None:
@@ -90,7 +141,7 @@ def test_cross_lines_follow_sets_of_pods() -> None:
     racks = [(0, 3)] * 3 + [(1, 3)] * 2 + [(2, 3)] * 2 + [(3, 3)]
     paths = np.array([[pod for pod, _ in racks], range(len(racks))], dtype=np.int32)
     room = np.array([size for _, size in racks], dtype=np.int32)
-    answer, cells = LineCounts(6, 4, paths, room, (2, 2), (3, 4)).lay(LIMIT)
+    answer, cells = LineCounts(6, 4, paths, room, (2, 2), (3, 4), (1, 1)).lay(LIMIT)
     assert answer == "yes"
     assert cells is not None
     assert spreads(cells, paths) == [(2, 3), (2, 4)]
