@@ -42,6 +42,8 @@ _SHARE_EFFORT = 0.1  # In deterministic time, to share out closest domains: each
 # Prices of a touch at each closer level, in halves of a cell, at which what a line has is bounded where domains are
 # dealt out: with the first two hundred deals of one question were looked at, with all of them one
 _PRICES = (0, 1, 2, 3, 4, 6, 8)
+# Numbers of touches at all levels together up to which domains are dealt out: of four levels tables took seconds
+_COMBINATIONS = 100_000
 # Of work: to add a way to share cells out, and an element of it
 _WAY_SECONDS, _ELEMENT_SECONDS = 1e-5, 1e-9
 _NONE = -(2**20)  # Cells of a line that touches what a domain has not: less than any sum of others makes up for
@@ -174,9 +176,9 @@ class LineCounts:
         """
         from scheduler.placement import cp_model
 
-        tables, lines, model = self._most_cells[0], range(self.lines), cp_model.CpModel()
-        if len(tables) < self.lines:
+        if len(self._kinds[0]) < self.lines or np.prod(np.add(self.touches, 1)) > _COMBINATIONS:
             return None
+        tables, lines, model = self._most_cells[0], range(self.lines), cp_model.CpModel()
         has = {domain: [model.new_bool_var("") for _ in lines] for domain in tables}
         for of_domain in has.values():
             model.add_at_most_one(of_domain)
