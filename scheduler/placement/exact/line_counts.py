@@ -179,6 +179,9 @@ class LineCounts:
         if len(self._kinds[0]) < self.lines or np.prod(np.add(self.touches, 1)) > _COMBINATIONS:
             return None
         tables, lines, model = self._most_cells[0], range(self.lines), cp_model.CpModel()
+        alike_in = defaultdict[Kind, list[int]](list)
+        for domain, kind in self._kinds[0].items():
+            alike_in[kind].append(domain)
         has = {domain: [model.new_bool_var("") for _ in lines] for domain in tables}
         for of_domain in has.values():
             model.add_at_most_one(of_domain)
@@ -204,7 +207,16 @@ class LineCounts:
             if not too_few:
                 return self._laid(np.stack([of_line for of_line in held if of_line is not None], axis=1), (), solver)
             for domains, line in product(too_few, lines):
-                model.add(sum(has[domain][line] for domain in domains) < len(domains))
+                # those alike, or some of them alone, are too few as well
+                fewer, more = Counter(self._kinds[0][domain] for domain in domains), list[cp_model.IntVar]()
+                for kind, alike in alike_in.items():
+                    of_line = [has[domain][line] for domain in alike]
+                    if kind in fewer:
+                        is_more = model.new_bool_var("")
+                        model.add(sum(of_line) > fewer[kind]).only_enforce_if(is_more)
+                        of_line = [is_more]
+                    more += of_line
+                model.add_bool_or(more)
         return None
 
     def _held(self, domains: Sequence[int]) -> IntArray | None:

@@ -133,6 +133,21 @@ def test_lines_have_pods_of_their_own_where_they_can(seed: int) -> None:
             assert (of[cells[::tied]] == of[cells[tied - 1 :: tied]]).all()
 
 
+def test_more_pods_may_do_where_some_of_them_do_not() -> None:
+    """Nine pods of a leaf with racks of 8, 4 and 6 and a leaf with one of 6: two pods hold 22 on the three racks that a
+    column of 23 may touch, two of 8 and one of 6; each of three pods gives its rack of 8, together 24.  Of sixty there
+    are pairs and columns that nobody could try one by one.
+    """
+    for pods, lines in ((9, 3), (60, 20)):
+        paths = np.array([[p, 2 * p + k // 3, 4 * p + k] for p in range(pods) for k in range(4)], dtype=np.int32).T
+        room = np.array([8, 4, 6, 6] * pods, dtype=np.int32)
+        answer, cells = LineCounts(23, lines, paths, room, (3, 7, 3), (lines,) * 3, (1, 1, 1)).lay(LIMIT)
+        assert answer == "yes"
+        assert cells is not None
+        assert [across[0] for across in spreads(cells, paths)] == [3, 3, 3]
+        assert (np.bincount(cells.ravel(), minlength=len(room)) <= room).all()
+
+
 def test_cross_lines_follow_sets_of_pods() -> None:
     """Four columns of six on pods of nine, six, six and three, in racks of three: rows in two pods, columns in two.
     The two columns that end in the small pod fill it with three rows of one, so it serves one column; still all fit,
