@@ -493,7 +493,7 @@ def rank_of_type(choice: TypeChoice, outcome: Outcome) -> tuple[float, ...]:
     left = choice.usable - choice.job.grid.cells
     cost, flagged = worth.objective / choice.job.speed_on(worth.gpu_types), len(worth.flagged)
     # expert groups may take several nodes on some sizes of nodes alone
-    nearer = (float(worth.experts or 1), *worth.closer.values())
+    nearer = (float(worth.experts or 1), *(round(value, 9) for value in worth.closer.values()))
     priced = flagged if choice.job.avoid == "price" else 0
     return round(cost, 9), priced, *nearer, flagged, len(choice.gpu_types) > 1, -left
 

@@ -132,6 +132,23 @@ def test_of_equal_types_the_one_that_is_closer(order: int, mixed: bool) -> None:
     assert (outcome.closer["rack"], outcome.proved_to) == (CloserSpread(1, 1, proved=True), "all")
 
 
+def test_types_are_as_close_whatever_sums_lose() -> None:
+    """0.4 * 1 + 0.6 * 3 and 0.4 * 4 + 0.6 * 1 differ in the last bit, and are the same 2.2: A has more nodes left."""
+    assert 0.4 * 1 + 0.6 * 3 < 0.4 * 4 + 0.6 * 1
+    nodes = [Node(f"{name}{i}", ("p", f"{name}{i}"), 8, 8, gpu_type=name) for name in "AAABB" for i in range(3)]
+    nodes = [replace(node, name=f"n{number}") for number, node in enumerate(nodes)]
+    cluster, asked = build_cluster(["pod", "rack"], nodes), job(1, 2, level="pod")
+    of_types, _ = type_choices(cluster, asked)
+    first, second = (of_type for _, of_type in run(EXACT, cluster, asked, LIMITS).by_type)
+    assert first.evaluation is not None
+    assert second.evaluation is not None
+    outcomes = [
+        replace(first, evaluation=replace(first.evaluation, closer={"rack": 0.4 * 4 + 0.6 * 1})),
+        replace(second, evaluation=replace(second.evaluation, closer={"rack": 0.4 * 1 + 0.6 * 3})),
+    ]
+    assert chosen(best_of_types(cluster, of_types, outcomes, short="")).gpu_types == ("A",)
+
+
 def test_a_closer_type_that_was_not_settled_leaves_it_open() -> None:
     """Of a type that might be as good in the objective nothing is known at the rack."""
     nodes = [Node(f"{name}{i}", ("p", f"{name}{i}"), 8, 8, gpu_type=name) for name in "AB" for i in range(3)]
