@@ -127,16 +127,16 @@ class LineCounts:
         return max(limited, default=-1)
 
     @cached_property
-    def _most_cells(self) -> list[dict[int, IntArray]]:
-        """By level, of each domain the cells that a line has there at most, by the domains of this level (none, or this
-        one) and of each closer one that it touches: shape [2, touches + 1 of the next level, ...]; negative where there
-        is no such way, or fewer touches do as well.
+    def _most_cells(self) -> list[dict[Kind, IntArray]]:
+        """By level, of each kind of domain the cells that a line has there at most, by the domains of this level (none,
+        or this one) and of each closer one that it touches: shape [2, touches + 1 of the next level, ...]; negative
+        where there is no such way, or fewer touches do as well.
         """
-        tables = [{rack: np.array([0, room]) for rack, room in zip(self.paths[-1].tolist(), self.room, strict=True)}]
+        tables: list[dict[Kind, IntArray]] = [{kind: np.array([0, *kind]) for kind in self._kinds[-1].values()}]
         for level in reversed(range(len(self._inside))):
-            of_level = {}
-            for domain, closer in self._inside[level].items():
-                cells = self._sums([tables[0][inside] for inside in closer], level + 1)[-1]
+            of_level: dict[Kind, IntArray] = {}
+            for kind in dict.fromkeys(self._kinds[level].values()):
+                cells = self._sums([tables[0][closer] for closer in kind], level + 1)[-1]
                 cells = np.where(cells > 0, cells // self.together[level] * self.together[level], _NONE)
                 best = cells
                 for axis in range(cells.ndim):
@@ -144,8 +144,8 @@ class LineCounts:
                 for axis in range(cells.ndim):
                     more, fewer = np.moveaxis(cells, axis, 0)[1:], np.moveaxis(best, axis, 0)[:-1]
                     more[more <= fewer] = _NONE
-                of_level[domain] = np.stack([np.full_like(cells, _NONE), cells])
-                of_level[domain].flat[0] = 0
+                of_level[kind] = np.stack([np.full_like(cells, _NONE), cells])
+                of_level[kind].flat[0] = 0
             tables.insert(0, of_level)
         return tables
 
@@ -178,24 +178,24 @@ class LineCounts:
 
         if len(self._kinds[0]) < self.lines or np.prod(np.add(self.touches, 1)) > _COMBINATIONS:
             return None
-        tables, lines, model = self._most_cells[0], range(self.lines), cp_model.CpModel()
+        lines, model = range(self.lines), cp_model.CpModel()
         alike_in = defaultdict[Kind, list[int]](list)
         for domain, kind in self._kinds[0].items():
             alike_in[kind].append(domain)
-        has = {domain: [model.new_bool_var("") for _ in lines] for domain in tables}
+        has = {domain: [model.new_bool_var("") for _ in lines] for domain in self._kinds[0]}
         for of_domain in has.values():
             model.add_at_most_one(of_domain)
         for line in lines:
             model.add(sum(of_domain[line] for of_domain in has.values()) <= self.touches[0])
         for prices in product(_PRICES, repeat=len(self.touches) - 1):
-            # of each domain the cells beyond what its touches cost, at most
+            # of each kind of domain the cells beyond what their touches cost, at most
             gains = {
-                domain: int((2 * table[1] - np.tensordot(prices, np.indices(table[1].shape), axes=1)).max())
-                for domain, table in tables.items()
+                kind: int((2 * table[1] - np.tensordot(prices, np.indices(table[1].shape), axes=1)).max())
+                for kind, table in self._most_cells[0].items()
             }
             wanted = 2 * self.length - int(np.dot(prices, self.touches[1:]))
             for line in lines:
-                model.add(sum(gain * has[domain][line] for domain, gain in gains.items()) >= wanted)
+                model.add(sum(gains[kind] * has[domain][line] for domain, kind in self._kinds[0].items()) >= wanted)
         end = clock() + min(limit.wall, limit.effort)
         while clock() < end:
             answer, solver = solve(model, replace(limit, wall=end - clock(), workers=None))
@@ -227,7 +227,7 @@ class LineCounts:
 
         def hand_out(level: int, domains: Sequence[int], touched: IntArray, left: int) -> None:
             """Hand cells out to domains of a level in which a line has so many at least with these touches."""
-            tables = [self._most_cells[level][domain] for domain in domains]
+            tables = [self._most_cells[level][self._kinds[level][domain]] for domain in domains]
             sums = self._sums(tables, level)
             for domain, table, before, after in zip(
                 domains[::-1], tables[::-1], sums[-2::-1], sums[:0:-1], strict=True
@@ -246,7 +246,7 @@ class LineCounts:
                 else:
                     hand_out(level + 1, self._inside[level][domain], way[1:], here)
 
-        cells = self._sums([self._most_cells[0][domain] for domain in domains], 0)[-1]
+        cells = self._sums([self._most_cells[0][self._kinds[0][domain]] for domain in domains], 0)[-1]
         if cells.max() < self.length:
             return None
         hand_out(0, domains, np.argwhere(cells >= self.length)[0], self.length)
