@@ -1048,6 +1048,7 @@ class CloserSearch:
         end = min(wanted.end, clock() + (_FEW_SHARE if few else _COUNT_SHARE) * self._limits.seconds)
         index_of = np.full(len(closer.level), -1, dtype=np.int32)
         index_of[paths[-1]] = np.arange(len(nodes))
+        tied = [self._tied_lines(wanted, transposed=transposed != turned) for turned in (False, True)]
         # with pairs above
         refuted: set[tuple[Pair, tuple[Pair, ...]]] = set()
         counted: set[tuple[Pair, tuple[Pair, ...]]] = set()
@@ -1059,7 +1060,7 @@ class CloserSearch:
             turned = [pair[::-1] if transposed != by_rows else pair for pair in pairs]
             touches, cross = zip(*turned, target[::-1] if by_rows else target, strict=True)
             shape = (grid.columns, grid.rows) if by_rows else (grid.rows, grid.columns)
-            order, together = self._tied_lines(wanted, transposed=transposed != by_rows)
+            order, together = tied[by_rows]
             counts = LineCounts(*shape, paths, closer.room[paths[-1]], touches, cross, (*together, 1))
             best = np.empty((closer.problem.rows, closer.problem.columns), dtype=np.int32)
             best[closer.blocks.row_of[:, None], closer.blocks.column_of] = closer.level.domain_of[
